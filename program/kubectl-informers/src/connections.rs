@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,7 +18,8 @@ use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 
-use crate::limits::Timeout;
+use crate::cli::limits::Timeout;
+use crate::process::failure::Failure;
 
 /// The maximum number of concurrent connections; further ones wait.
 const CONNECTIONS: usize = 256;
@@ -98,5 +100,21 @@ async fn serve(
             write_timeouts.fetch_add(1, Ordering::Relaxed);
         }
         tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+/// Why an address cannot be listened on, and what to do.
+pub fn refused(wanted: SocketAddr, error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => Failure::error(format!(
+            "cannot listen on {wanted}: the port is taken; choose another with --port, or --port 0 for any free one"
+        )),
+        io::ErrorKind::PermissionDenied => Failure::error(format!(
+            "cannot listen on {wanted}: this port needs more rights; choose one above 1023 with --port"
+        )),
+        io::ErrorKind::AddrNotAvailable => Failure::error(format!(
+            "cannot listen on {wanted}: this machine does not have that address; choose one of its own with --bind"
+        )),
+        _ => Failure::error(format!("cannot listen on {wanted}: {error}")),
     }
 }

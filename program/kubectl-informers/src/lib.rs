@@ -4,10 +4,27 @@
 //! [`run`].
 //!
 //! ```text
-//!  cli ─▶ cluster ─▶ kinds ─▶ session ─▶ changes ─▶ watch · top · serve · trouble
-//!          which      what     one informer  one stream   views
-//!                              per kind
+//!  cli ─▶ cluster ─▶ session ─────▶ changes ─▶ watch · top · serve · trouble · record
+//!          which      an informer    one stream  views
+//!                     per kind
 //! ```
+//!
+//! Every module imports only from lines above its own, or from its own line:
+//!
+//! | Modules | What they are |
+//! |---|---|
+//! | `text` | text that is safe to print |
+//! | `process` | how the program ends, and what it costs |
+//! | `objects`, `expression` | an object of any kind, redacted; conditions on it |
+//! | `changes` | what changed, without noise, and who changed it |
+//! | `cli` | the command line, as plain data |
+//! | `output`, `connections` | standard output and error; the HTTP connections of `serve` and `replay` |
+//! | `recording`, `replay` | the file of a recording; an API server that plays it |
+//! | `cluster` | the connection, discovery, and the server's refusals |
+//! | `session` | the running informers and the feed of their changes |
+//! | `board`, `view` | what the dashboards display; what printing commands share |
+//! | `watch`, `top`, `serve`, `trouble`, `bench`, `record`, `history`, `shell` | one command each |
+//! | `run` | dispatches the command |
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
@@ -16,43 +33,24 @@ mod board;
 mod changes;
 mod cli;
 mod cluster;
-mod columns;
-mod complete;
-mod config;
 mod connections;
-mod diff;
-mod discovery;
 mod expression;
-mod failure;
-mod item;
-mod kinds;
-mod limits;
-mod logging;
-mod noise;
-mod notes;
-mod observe;
+mod history;
+mod objects;
 mod output;
-mod path;
-mod progress;
-mod queue;
+mod process;
+mod record;
 mod recording;
-mod redact;
-mod refusal;
-mod refusals;
+mod replay;
 mod run;
-mod safe;
 mod serve;
-mod server_columns;
 mod session;
 mod shell;
-mod signals;
-mod style;
-mod summary;
-mod textdiff;
+mod text;
 mod top;
 mod trouble;
+mod view;
 mod watch;
-mod who;
 
 /// For the fuzzer of this repository.
 #[cfg(feature = "fuzz")]

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use clap::Parser;
 
-use crate::cli::{Cli, Command, Global, TopArgs};
+use crate::cli::{Cli, Command, DASHBOARD_KINDS, Global, TopArgs};
 use crate::cluster::Cluster;
-use crate::failure::{Exit, Failure};
-use crate::notes::Notes;
+use crate::output::notes::Notes;
+use crate::process::failure::{Exit, Failure};
 use crate::session::{Reach, Session};
-use crate::{bench, complete, logging, recording, serve, shell, top, trouble, watch};
+use crate::{bench, history, output, record, replay, serve, shell, top, trouble, watch};
 
 /// How long a blocked standard error may delay the exit of the program.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -22,7 +22,7 @@ const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     if let Some(words) = completing(&arguments) {
-        complete::run(&words);
+        shell::complete::run(&words);
         return ExitCode::SUCCESS;
     }
     let mut cli = match Cli::try_parse_from(arguments) {
@@ -41,7 +41,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         every: 5,
         ..TopArgs::default()
     }));
-    let _logging = logging::init(cli.global.showing.log_format, draws(&command));
+    let _logging = output::logging::init(cli.global.showing.log_format, draws(&command));
     match dispatch(command, &cli.global) {
         Ok(exit) => ExitCode::from(exit.code()),
         Err(failure) => {
@@ -55,9 +55,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn completing(arguments: &[OsString]) -> Option<Vec<String>> {
     let (program, words) = arguments.split_first()?;
     let words = match Path::new(program).file_stem() {
-        Some(name) if name == complete::FILE => words,
+        Some(name) if name == shell::complete::FILE => words,
         _ => match words.split_first() {
-            Some((first, words)) if first == complete::WORD => words,
+            Some((first, words)) if first == shell::complete::WORD => words,
             _ => return None,
         },
     };
@@ -95,8 +95,8 @@ fn dispatch(command: Command, global: &Global) -> Result<Exit, Failure> {
     match &command {
         Command::Completion { shell } => return shell::completion(*shell),
         Command::Man => return shell::man(),
-        Command::History(args) => return recording::history::run(args, global),
-        Command::At(args) => return recording::at::run(args, global),
+        Command::History(args) => return history::run(args, global),
+        Command::At(args) => return history::at::run(args, global),
         _ => {}
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -113,7 +113,7 @@ async fn serve_command(command: Command, global: &Global) -> Result<Exit, Failur
     match command {
         Command::Watch(args) => watch::run(args, global).await,
         Command::Top(args) => {
-            let kinds = args.kinds.clone().unwrap_or_else(|| top::KINDS.to_owned());
+            let kinds = args.kinds.clone().unwrap_or_else(|| DASHBOARD_KINDS.to_owned());
             let (session, feed) = open(&kinds, global).await?;
             top::run(args, global, session, feed).await
         }
@@ -123,7 +123,7 @@ async fn serve_command(command: Command, global: &Global) -> Result<Exit, Failur
                     "--show-secrets cannot be used with serve: a web page never shows the values of Secrets",
                 ));
             }
-            let kinds = args.kinds.clone().unwrap_or_else(|| top::KINDS.to_owned());
+            let kinds = args.kinds.clone().unwrap_or_else(|| DASHBOARD_KINDS.to_owned());
             let (session, feed) = open(&kinds, global).await?;
             serve::run(args, global, session, feed).await
         }
@@ -132,10 +132,10 @@ async fn serve_command(command: Command, global: &Global) -> Result<Exit, Failur
             .map(|()| Exit::Success)
             .map_err(Failure::error),
         Command::Bench(args) => bench::run(args, global).await,
-        Command::Record(args) => recording::capture::run(args, global).await,
-        Command::Replay(args) => recording::replay::run(args, global).await,
-        Command::History(args) => recording::history::run(&args, global),
-        Command::At(args) => recording::at::run(&args, global),
+        Command::Record(args) => record::run(args, global).await,
+        Command::Replay(args) => replay::run(args, global).await,
+        Command::History(args) => history::run(&args, global),
+        Command::At(args) => history::at::run(&args, global),
         Command::Trouble(args) => {
             let (session, feed) = open(&args.kinds, global).await?;
             trouble::run(args, global, session, feed).await

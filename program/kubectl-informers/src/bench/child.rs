@@ -6,7 +6,7 @@ use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::failure::Failure;
+use crate::process::failure::Failure;
 
 /// A server that stops when this is dropped.
 pub struct ServerProcess {

@@ -2,7 +2,6 @@
 
 mod child;
 mod report;
-pub mod usage;
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -12,16 +11,16 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use crate::changes::What;
 use crate::cli::{BenchArgs, Global};
 use crate::cluster::Cluster;
-use crate::failure::{Exit, Failure};
-use crate::notes::Notes;
-use crate::observe::NoteText;
-use crate::progress;
-use crate::recording::measure::Recorder;
+use crate::output::notes::Notes;
+use crate::process::failure::{Exit, Failure};
+use crate::process::signals;
+use crate::process::usage::Usage;
+use crate::record::measure::Recorder;
+use crate::session::observe::NoteText;
 use crate::session::{Feed, FeedItem, Reach, Session};
-use crate::signals;
+use crate::view::progress;
 use child::ServerProcess;
 use report::Report;
-use usage::Usage;
 
 /// The interval of the progress bar.
 const REDRAW: Duration = Duration::from_millis(100);

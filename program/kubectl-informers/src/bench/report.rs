@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::usage::Usage;
-use crate::recording::measure::Measured;
-use crate::watch::text::bytes;
+use crate::process::usage::Usage;
+use crate::record::measure::Measured;
+use crate::text::units::bytes;
 
 /// The results.
 pub struct Report {

@@ -8,7 +8,7 @@ use kube_controller::{FieldWrite, Finding, FindingKind, LoopDetector, LoopOption
 use serde_json::Value;
 
 use crate::changes::{Change, What};
-use crate::who::Written;
+use crate::objects::who::Written;
 
 /// Findings that are kept.
 const FINDINGS: usize = 200;

@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::Board;
+use crate::changes::noise::Noise;
 use crate::changes::{Change, What};
-use crate::diff::FieldChange;
-use crate::item::{Item, received};
-use crate::kinds::Kind;
-use crate::noise::Noise;
-use crate::observe::{Health, InformerView};
-use crate::path::{push_element, push_field};
-use crate::who::{Author, Written};
+use crate::objects::fields::FieldChange;
+use crate::objects::item::{Item, received};
+use crate::objects::kinds::Kind;
+use crate::objects::path::{push_element, push_field};
+use crate::objects::who::{Author, Written};
+use crate::session::observe::{Health, InformerView};
 
 /// Pods and nodes.
 pub(crate) fn kinds() -> [Arc<Kind>; 2] {

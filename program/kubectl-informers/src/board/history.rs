@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::{LogEntry, ObjectId};
-use crate::item::{Contents, Item};
+use crate::objects::item::{Contents, Item};
 
 /// Changes kept for one object.
 const EACH: usize = 60;

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use kube_informers::Object;
-use serde_json::Value;
 
 use crate::changes::Change;
 
@@ -78,7 +77,7 @@ impl Log {
         let entry = Arc::new(LogEntry {
             number: self.next,
             kind,
-            bytes: 256 + text + words.as_ref().map_or(0, String::len) + weight(&change),
+            bytes: 256 + text + words.as_ref().map_or(0, String::len) + change.weight(),
             words,
             labels,
             change,
@@ -119,28 +118,6 @@ impl Log {
         let skip = usize::try_from(skip).unwrap_or(usize::MAX);
         let found = self.entries.iter().skip(skip).take(most).cloned().collect();
         (found, (missed > 0).then_some(Missed { changes: missed }))
-    }
-}
-
-/// The approximate size in memory of the diff of a change.
-pub(crate) fn weight(change: &Change) -> usize {
-    let value = |value: &Option<Value>| value.as_ref().map_or(0, size);
-    change
-        .diff
-        .iter()
-        .map(|field| 96 + field.path.len() + value(&field.old) + value(&field.new))
-        .sum()
-}
-
-fn size(value: &Value) -> usize {
-    32 + match value {
-        Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(size).sum(),
-        Value::Object(fields) => fields
-            .iter()
-            .map(|(name, value)| 24 + name.len() + size(value))
-            .sum(),
-        _ => 0,
     }
 }
 

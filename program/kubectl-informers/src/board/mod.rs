@@ -15,15 +15,14 @@ use kube_informers::ObjectKey;
 use tokio::time::Instant;
 
 use crate::changes::{Change, What};
-use crate::kinds::Kind;
-use crate::observe::{Health, InformerView};
-use crate::path::without_elements;
-use crate::who::Written;
+use crate::objects::kinds::Kind;
+use crate::objects::path::without_elements;
+use crate::objects::who::Written;
+use crate::session::observe::{Health, InformerView};
 
 pub use churn::{Churner, Churning};
 pub use findings::{Findings, Found};
 pub use history::{History, ObjectHistory};
-pub(crate) use log::weight;
 pub use log::{Log, LogEntry, Missed};
 pub use series::Series;
 

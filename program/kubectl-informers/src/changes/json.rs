@@ -6,10 +6,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{Change, What};
-use crate::diff::FieldChange;
-use crate::item::Contents;
-use crate::safe::SafeText;
-use crate::who::Written;
+use crate::objects::fields::FieldChange;
+use crate::objects::item::Contents;
+use crate::objects::who::Written;
+use crate::text::safe::SafeText;
 
 /// The line.
 #[derive(Serialize)]
@@ -84,9 +84,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::item::{Item, received};
-    use crate::kinds::Kind;
-    use crate::noise::Noise;
+    use crate::changes::noise::Noise;
+    use crate::objects::item::{Item, received};
+    use crate::objects::kinds::Kind;
 
     fn pod(version: &str, phase: &str) -> Arc<Item> {
         let object = json!({

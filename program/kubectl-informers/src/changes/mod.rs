@@ -1,6 +1,9 @@
 //! `Change`: a change of an object, ready to be displayed.
 
+pub mod config;
+pub mod diff;
 pub mod json;
+pub mod noise;
 
 use std::sync::Arc;
 
@@ -8,11 +11,11 @@ use jiff::Timestamp;
 use kube_informers::{Cause, Event, Object, ObjectKey};
 use serde_json::Value;
 
-use crate::diff::{self, FieldChange};
-use crate::item::{Contents, Item};
-use crate::kinds::Kind;
-use crate::noise::Noise;
-use crate::who::Written;
+use crate::changes::noise::Noise;
+use crate::objects::fields::FieldChange;
+use crate::objects::item::{Contents, Item};
+use crate::objects::kinds::Kind;
+use crate::objects::who::Written;
 
 /// One change of one object, or the end of the initial list.
 #[derive(Clone)]
@@ -186,5 +189,26 @@ impl Change {
     /// `shop/cart`, `node-1`; empty for [`What::Synced`].
     pub fn name(&self) -> &str {
         self.key.as_ref().map_or("", ObjectKey::as_str)
+    }
+
+    /// The approximate size in memory of its diff.
+    pub fn weight(&self) -> usize {
+        let value = |value: &Option<Value>| value.as_ref().map_or(0, size);
+        self.diff
+            .iter()
+            .map(|field| 96 + field.path.len() + value(&field.old) + value(&field.new))
+            .sum()
+    }
+}
+
+fn size(value: &Value) -> usize {
+    32 + match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(size).sum(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| 24 + name.len() + size(value))
+            .sum(),
+        _ => 0,
     }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use cel::{Context, Env, ExecutionError, Value};
 
 use super::{Expression, STACK, environment, values};
-use crate::failure::Failure;
-use crate::item::{Contents, Item};
+use crate::objects::item::{Contents, Item};
+use crate::process::failure::Failure;
 
 /// How long the evaluation for one object may take. It takes microseconds as a rule; an expression that takes longer would
 /// fall behind the changes of any cluster.
@@ -143,8 +143,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::item::received;
-    use crate::kinds::Kind;
+    use crate::objects::item::received;
+    use crate::objects::kinds::Kind;
 
     fn evaluator(source: &str) -> Evaluator {
         Evaluator::start("--where", source.parse().unwrap()).unwrap()

@@ -12,8 +12,8 @@ use super::block::BlockKind;
 use super::reader::Recording;
 use super::record::{Record, RecordKind, SessionHead};
 use super::state::{Held, RecordedState, Since, Unusable};
-use crate::failure::Failure;
-use crate::kinds::Kind;
+use crate::objects::kinds::Kind;
+use crate::process::failure::Failure;
 
 /// Which objects are read; the others cost no memory.
 pub type Keep = Box<dyn Fn(&Kind, &ObjectKey) -> bool + Send>;

@@ -9,7 +9,7 @@ use super::block::{BlockKind, Packing, file_head, pack};
 use super::cursor::{Cursor, Step};
 use super::reader::Recording;
 use super::record::{Record, RecordKind, SessionHead};
-use crate::kinds::Kind;
+use crate::objects::kinds::Kind;
 
 /// What was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

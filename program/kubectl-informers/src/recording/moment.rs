@@ -4,7 +4,7 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::failure::Failure;
+use crate::process::failure::Failure;
 
 /// A moment of a recording with these first and last times. Times without a zone are local; a time without a date is the
 /// last one that is not after the end; a duration counts back from the end.

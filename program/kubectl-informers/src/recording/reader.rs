@@ -5,12 +5,14 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use super::block::{BLOCK_HEAD, BlockHead, BlockKind};
+use super::moment::moment;
 use super::record::SessionHead;
 use super::scan::{Place, scan};
 use super::writer::{cannot, numbered};
-use crate::failure::Failure;
+use crate::process::failure::Failure;
 
 /// More rotated files than this are not looked for.
 const MOST_FILES: usize = 10_000;
@@ -169,6 +171,16 @@ impl Recording {
         (timestamp(begins), timestamp(ends.unwrap_or(begins)))
     }
 
+    /// A moment of the recording, in microseconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// The text is no time.
+    pub fn moment(&self, text: &str) -> Result<i64, Failure> {
+        let time = moment(text, self.times(), &TimeZone::system())?;
+        Ok(time.as_microsecond())
+    }
+
     /// The content of a block; `None` if it is damaged, which is reported.
     ///
     /// # Errors
@@ -231,7 +243,7 @@ impl Recording {
     /// # Errors
     ///
     /// The file cannot be read.
-    pub fn kinds(&mut self) -> Result<Vec<crate::kinds::Kind>, Failure> {
+    pub fn kinds(&mut self) -> Result<Vec<crate::objects::kinds::Kind>, Failure> {
         let mut kinds = Vec::new();
         for index in 0..self.blocks.len() {
             if self

@@ -8,7 +8,7 @@ use kube_informers::{Cause, ObjectKey};
 use serde::{Deserialize, Serialize};
 
 use super::block::MAX_CONTENT;
-use crate::kinds::Kind;
+use crate::objects::kinds::Kind;
 
 /// The start of a session: the content of a session block, as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use kube_informers::ObjectKey;
 use serde::Deserialize;
 
-use crate::kinds::Kind;
+use crate::objects::kinds::Kind;
 
 /// One object at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -14,8 +14,8 @@ use super::reader::Recording;
 use super::record::{RecordKind, SessionHead};
 use super::writer::{Found, Rotation, Writer, numbered};
 use crate::changes::Change;
-use crate::item::{Item, received};
-use crate::kinds::Kind;
+use crate::objects::item::{Item, received};
+use crate::objects::kinds::Kind;
 
 const NO_ROTATION: Rotation = Rotation {
     max_size: u64::MAX,

@@ -17,9 +17,9 @@ use super::block::{self, BlockKind, Packing};
 use super::record::{NO_KIND, Record, RecordKind, SessionHead};
 use super::scan::scan;
 use crate::changes::{Change, What};
-use crate::failure::Failure;
-use crate::item::{Contents, Item};
-use crate::kinds::Kind;
+use crate::objects::item::{Contents, Item};
+use crate::objects::kinds::Kind;
+use crate::process::failure::Failure;
 
 /// The content of a block before compression. Larger blocks compress better, and take longer to read for one change.
 const BLOCK: usize = 256 << 10;

@@ -16,12 +16,12 @@ use super::indexes;
 use crate::board::Board;
 use crate::changes::Change;
 use crate::cli::ServeArgs;
-use crate::item::Item;
-use crate::kinds::Kind;
-use crate::observe::{Health, InformerView, Note, NoteText};
-use crate::queue::Coalesced;
-use crate::server_columns::ServerColumns;
+use crate::objects::item::Item;
+use crate::objects::kinds::Kind;
 use crate::session::Session;
+use crate::session::observe::{Health, InformerView, Note, NoteText};
+use crate::session::queue::Coalesced;
+use crate::view::server_columns::ServerColumns;
 
 /// The maximum number of concurrent streams. Each costs a connection and little memory.
 const STREAMS: usize = 128;

@@ -12,7 +12,7 @@ use http::{HeaderValue, Method, StatusCode};
 use super::answer::{self, Answer, Refused};
 use super::query::bad;
 use crate::cli::ServeArgs;
-use crate::failure::Failure;
+use crate::process::failure::Failure;
 
 /// Shorter tokens can be guessed.
 const SHORTEST: usize = 16;

@@ -8,8 +8,8 @@ use serde_json::json;
 use super::answer::{self, Answer};
 use super::app::Served;
 use super::query::Query;
-use crate::item::Item;
-use crate::kinds::Kind;
+use crate::objects::item::Item;
+use crate::objects::kinds::Kind;
 
 const OWNER: &str = "owner";
 const PHASE: &str = "status.phase";

@@ -1,6 +1,5 @@
 //! Listens on the address of the options.
 
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -13,8 +12,8 @@ use super::gate::Gate;
 use super::metrics::Exporter;
 use super::routes;
 use crate::cli::ServeArgs;
-use crate::connections::accept;
-use crate::failure::Failure;
+use crate::connections::{accept, refused};
+use crate::process::failure::Failure;
 
 pub(super) struct Listening {
     address: SocketAddr,
@@ -81,21 +80,5 @@ impl Listening {
         self.stop.cancel();
         // It ends with the last connection; a panic was reported where it happened.
         self.accept.wait().await;
-    }
-}
-
-/// Why an address cannot be listened on, and what to do.
-pub(crate) fn refused(wanted: SocketAddr, error: &io::Error) -> Failure {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => Failure::error(format!(
-            "cannot listen on {wanted}: the port is taken; choose another with --port, or --port 0 for any free one"
-        )),
-        io::ErrorKind::PermissionDenied => Failure::error(format!(
-            "cannot listen on {wanted}: this port needs more rights; choose one above 1023 with --port"
-        )),
-        io::ErrorKind::AddrNotAvailable => Failure::error(format!(
-            "cannot listen on {wanted}: this machine does not have that address; choose one of its own with --bind"
-        )),
-        _ => Failure::error(format!("cannot listen on {wanted}: {error}")),
     }
 }

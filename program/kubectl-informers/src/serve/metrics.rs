@@ -10,10 +10,10 @@ use prometheus_client::registry::Registry;
 
 use super::answer::{self, Answer};
 use super::app::App;
-use crate::bench::usage::Usage;
 use crate::board::{Board, KindBoard};
-use crate::observe::{Health, InformerView};
+use crate::process::usage::Usage;
 use crate::session::Session;
+use crate::session::observe::{Health, InformerView};
 
 /// The text format of Prometheus as it was standardised.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -24,12 +24,12 @@ use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::cli::{Global, ServeArgs};
-use crate::failure::{Exit, Failure};
-use crate::notes::Notes;
-use crate::output::Output;
-use crate::safe::SafeText;
+use crate::output::notes::Notes;
+use crate::output::writer::Output;
+use crate::process::failure::{Exit, Failure};
+use crate::process::signals;
 use crate::session::{Feed, FeedItem, Session};
-use crate::signals;
+use crate::text::safe::SafeText;
 
 use app::App;
 use gate::Gate;

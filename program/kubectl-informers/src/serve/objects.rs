@@ -15,8 +15,8 @@ use super::indexes;
 use super::query::{Query, bad};
 use super::stream;
 use crate::board::{ObjectHistory, ObjectId};
-use crate::columns;
-use crate::item::{Contents, Item};
+use crate::objects::columns;
+use crate::objects::item::{Contents, Item};
 
 /// The default and the maximum number of objects in one response.
 const SOME: usize = 500;

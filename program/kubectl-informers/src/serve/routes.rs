@@ -18,7 +18,7 @@ use super::app::App;
 use super::gate::Gate;
 use super::metrics::Exporter;
 use super::{assets, indexes, objects, status, stream};
-use crate::observe::Health;
+use crate::session::observe::Health;
 
 /// How long a large response waits until others are sent.
 const LARGE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::app::{App, now};
 use crate::board::{Board, KindBoard};
-use crate::observe::Health;
+use crate::session::observe::Health;
 
 /// The length of the lists of what changes most.
 const CHURNERS: usize = 8;

@@ -10,9 +10,9 @@ use ratatui::widgets::{Block, BorderType, Clear, Padding, Paragraph};
 
 use super::model::{Model, Pane, Sort};
 use super::{lists, object, table};
-use crate::observe::Health;
-use crate::safe::is_unsafe;
-use crate::watch::text::bytes;
+use crate::session::observe::Health;
+use crate::text::safe::is_unsafe;
+use crate::text::units::bytes;
 
 /// From this width on, all lists are shown side by side.
 const WIDE: u16 = 110;

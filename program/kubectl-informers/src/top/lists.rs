@@ -9,9 +9,9 @@ use super::look::Look;
 use super::model::{Model, Noted, Pane};
 use crate::board::{LogEntry, ObjectId};
 use crate::changes::What;
-use crate::diff::FieldChange;
-use crate::watch::text::changed_part;
-use crate::who;
+use crate::objects::fields::FieldChange;
+use crate::objects::who;
+use crate::view::text::changed_part;
 
 /// Fields of one change; more are counted.
 const FIELDS: usize = 6;

@@ -21,16 +21,13 @@ mod tests;
 
 use std::io::{self, IsTerminal};
 
-use crate::cli::{Global, TopArgs};
-use crate::failure::{Exit, Failure};
+use crate::cli::{DASHBOARD_KINDS, Global, TopArgs};
+use crate::process::failure::{Exit, Failure};
 use crate::session::{Feed, Session};
 
 pub use draw::draw;
 pub use keys::Outcome;
 pub use model::Model;
-
-/// The default kinds.
-pub const KINDS: &str = "pods,nodes,deployments,events";
 
 /// Shows the dashboard until it is stopped: on a terminal as a screen, else as lines.
 ///
@@ -39,7 +36,7 @@ pub const KINDS: &str = "pods,nodes,deployments,events";
 /// The output is closed, or the terminal cannot be used.
 pub async fn run(args: TopArgs, global: &Global, session: Session, feed: Feed) -> Result<Exit, Failure> {
     let terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
-    let kinds = args.kinds.as_deref().unwrap_or(KINDS);
+    let kinds = args.kinds.as_deref().unwrap_or(DASHBOARD_KINDS);
     match terminal && !args.plain {
         true => screen::run(global, kinds, session, feed).await,
         false => plain::run(args, global, session, feed).await,

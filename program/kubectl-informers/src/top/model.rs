@@ -9,7 +9,7 @@ use super::look::Look;
 use super::object::Opened;
 use crate::board::{Board, Churner, FieldId, KindBoard, LogEntry, ObjectId};
 use crate::changes::Change;
-use crate::observe::{InformerView, Note, NoteText};
+use crate::session::observe::{InformerView, Note, NoteText};
 
 /// The number of notes kept: failures are shown on the screen while they last, and in the list of changes afterwards.
 const NOTES: usize = 50;

@@ -10,7 +10,7 @@ use ratatui::widgets::{Block, BorderType, Padding, Paragraph};
 use super::lists;
 use super::model::Model;
 use crate::board::ObjectId;
-use crate::item::{Contents, Item};
+use crate::objects::item::{Contents, Item};
 
 /// Changes above the YAML.
 const CHANGES: usize = 10;

@@ -7,15 +7,16 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::changes::{Change, What};
 use crate::cli::{Global, TopArgs};
-use crate::failure::{Exit, Failure};
-use crate::observe::InformerView;
-use crate::output::Output;
-use crate::safe::SafeText;
-use crate::server_columns::ServerColumns;
+use crate::output::style::Colours;
+use crate::output::writer::Output;
+use crate::process::failure::{Exit, Failure};
+use crate::process::signals;
+use crate::session::observe::InformerView;
 use crate::session::{Feed, FeedItem, Session};
-use crate::signals;
-use crate::style::Colours;
-use crate::watch::text::{Texts, bytes};
+use crate::text::safe::SafeText;
+use crate::text::units::bytes;
+use crate::view::server_columns::ServerColumns;
+use crate::view::text::Texts;
 
 /// Changes in one batch of output.
 const BATCH: usize = 1000;
@@ -113,7 +114,7 @@ fn summary_text(views: &[InformerView], before: &[u64], period: Duration) -> Saf
             view.backlog,
         ));
         if let Some(progress) = view.progress {
-            text.push_str(&format!("; {}", crate::progress::text(&progress)));
+            text.push_str(&format!("; {}", crate::view::progress::text(&progress)));
         }
         if let Some(error) = &view.last_error {
             text.push_str(&format!("; {}", SafeText::line(error)));

@@ -21,12 +21,12 @@ use super::{Model, Outcome, draw};
 use crate::board::{Board, ObjectId};
 use crate::cli::Global;
 use crate::cluster::Cluster;
-use crate::failure::{Exit, Failure};
-use crate::item::Item;
-use crate::notes::Notes;
+use crate::objects::item::Item;
+use crate::output::notes::Notes;
+use crate::output::style::Colours;
+use crate::process::failure::{Exit, Failure};
+use crate::process::signals;
 use crate::session::{Feed, FeedItem, Reach, Session};
-use crate::signals;
-use crate::style::Colours;
 
 /// The interval at which informers are polled.
 const TICK: Duration = Duration::from_secs(1);

@@ -11,8 +11,8 @@ use ratatui::widgets::{Cell, Row, Table};
 use super::look::Look;
 use super::model::{Model, Sort};
 use crate::board::{KindBoard, Series};
-use crate::observe::{Health, InformerView, Progress};
-use crate::watch::text::bytes;
+use crate::session::observe::{Health, InformerView, Progress};
+use crate::text::units::bytes;
 
 const BARS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 

@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use super::{Model, Outcome, draw};
 use crate::board::Board;
 use crate::board::fixtures::{added, board, deleted, initial, item, kinds, updated, view};
-use crate::kinds::Kind;
-use crate::observe::{Health, InformerView, Note, NoteText, Progress};
+use crate::objects::kinds::Kind;
+use crate::session::observe::{Health, InformerView, Note, NoteText, Progress};
 
 fn model() -> Model {
     Model::new(board(), "test cluster", true, Instant::now())
@@ -204,7 +204,7 @@ async fn a_narrow_screen_drops_columns_and_cuts_none() {
 
 #[tokio::test(start_paused = true)]
 async fn the_authors_of_changes_are_shown() {
-    use crate::who::{Author, Written};
+    use crate::objects::who::{Author, Written};
     let mut model = busy().await;
     let mut change = updated("pods", "shop", "web", &["/spec/x"]);
     change.by = Some(vec![Written {
@@ -475,23 +475,23 @@ async fn q_and_ctrl_c_leave_from_everywhere() {
 async fn names_do_not_control_the_terminal() {
     let mut model = busy().await;
     let mut change = updated("pods", "shop", "evil", &["/a"]);
-    change.diff[0].field = crate::safe::HOSTILE.to_owned();
-    change.diff[0].new = Some(crate::safe::HOSTILE.into());
+    change.diff[0].field = crate::text::safe::HOSTILE.to_owned();
+    change.diff[0].new = Some(crate::text::safe::HOSTILE.into());
     model.apply(change, Instant::now());
-    model.apply(added("pods", "shop", crate::safe::HOSTILE), Instant::now());
+    model.apply(added("pods", "shop", crate::text::safe::HOSTILE), Instant::now());
     model.filter = String::new();
     model.note(
         &Note {
             when: Timestamp::UNIX_EPOCH,
             kind: kinds()[0].clone(),
-            text: NoteText::Trouble(crate::safe::HOSTILE.to_owned()),
+            text: NoteText::Trouble(crate::text::safe::HOSTILE.to_owned()),
         },
         Timestamp::UNIX_EPOCH,
     );
     for width in [80, 120] {
         let text = text(&model, width, 40);
         assert!(
-            !text.replace('\n', "").contains(crate::safe::is_unsafe),
+            !text.replace('\n', "").contains(crate::text::safe::is_unsafe),
             "{text:?}"
         );
         assert!(text.contains("evil"), "{text}");

@@ -13,18 +13,15 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::board::{Board, Writer};
 use crate::cli::{Global, TroubleArgs};
-use crate::failure::{Exit, Failure};
-use crate::notes::Notes;
-use crate::observe::{Health, InformerView};
-use crate::output::Output;
-use crate::refusals::Refusals;
+use crate::output::notes::Notes;
+use crate::output::style::Colours;
+use crate::output::writer::Output;
+use crate::process::failure::{Exit, Failure};
+use crate::process::signals;
+use crate::session::observe::{Health, InformerView};
 use crate::session::{Feed, FeedItem, Session};
-use crate::signals;
-use crate::style::Colours;
+use crate::view::refusals::Refusals;
 use report::{Report, Trouble};
-
-/// The default kinds: those that controllers write.
-pub const KINDS: &str = "pods,nodes,deployments,replicasets,statefulsets,daemonsets,services,configmaps";
 
 /// The exit code if there is trouble.
 const TROUBLE: u8 = 2;

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::board::{Board, Churner, Found, Writer};
 use crate::cli::TroubleOutput;
-use crate::kinds::Kind;
-use crate::observe::Health;
-use crate::safe::SafeText;
-use crate::style::{Colours, DELETED, DIM, FIELD, HEAD};
-use crate::watch::text::time;
+use crate::objects::kinds::Kind;
+use crate::output::style::{Colours, DELETED, DIM, FIELD, HEAD};
+use crate::session::observe::Health;
+use crate::text::safe::SafeText;
+use crate::text::units::time;
 
 /// One finding.
 pub(super) enum Trouble {

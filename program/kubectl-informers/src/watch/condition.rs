@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::changes::{Change, What};
 use crate::expression::{Evaluator, Expression, Verdict};
-use crate::failure::Failure;
-use crate::item::Item;
+use crate::objects::item::Item;
+use crate::process::failure::Failure;
 
 /// Objects that are named when an expression cannot be evaluated for them; the others are counted.
 const MOST_REPORTED: usize = 10;

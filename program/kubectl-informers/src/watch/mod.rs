@@ -1,9 +1,7 @@
 //! `watch`: a table of the initial objects, then every change as it happens.
 
 mod condition;
-pub mod filter;
 mod table;
-pub mod text;
 mod tree;
 
 use std::collections::BTreeSet;
@@ -15,22 +13,22 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 use crate::changes::{Change, What, json};
 use crate::cli::{Global, Output as Format, WatchArgs};
 use crate::cluster::Cluster;
-use crate::failure::{Exit, Failure};
-use crate::item::Contents;
-use crate::kinds::Kind;
-use crate::notes::Notes;
-use crate::output::Output;
-use crate::progress::ProgressLine;
-use crate::refusals::Refusals;
-use crate::safe::SafeText;
-use crate::server_columns::ServerColumns;
+use crate::objects::item::Contents;
+use crate::objects::kinds::Kind;
+use crate::output::notes::Notes;
+use crate::output::style::Colours;
+use crate::output::writer::Output;
+use crate::process::failure::{Exit, Failure};
+use crate::process::signals;
 use crate::session::{Feed, FeedItem, Reach, Session};
-use crate::signals;
-use crate::style::Colours;
+use crate::text::safe::SafeText;
+use crate::view::filter::Filter;
+use crate::view::progress::ProgressLine;
+use crate::view::refusals::Refusals;
+use crate::view::server_columns::ServerColumns;
+use crate::view::text::Texts;
 use condition::{Until, Where};
-use filter::Filter;
 use table::Table;
-use text::Texts;
 use tree::Tree;
 
 /// How often progress is shown.
@@ -54,7 +52,7 @@ pub async fn run(args: WatchArgs, global: &Global) -> Result<Exit, Failure> {
         });
     }
     // Checked before anything is asked of the server.
-    args.changes.filter(args.output)?;
+    Filter::new(&args.changes, args.output)?;
     global.showing.ignore.clone_from(&args.changes.ignore);
     let notes = Notes::new(&global.showing);
     let deadline = Deadline::of(&args);
@@ -190,7 +188,7 @@ impl Watch {
                 several_kinds,
                 server: ServerColumns::default(),
             },
-            filter: args.changes.filter(args.output)?,
+            filter: Filter::new(&args.changes, args.output)?,
             condition: args.condition.clone().map(Where::new).transpose()?,
             until: args
                 .until

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use kube_informers::ObjectKey;
 
-use crate::columns::{self, Columns};
-use crate::item::Tree;
-use crate::kinds::Kind;
-use crate::safe::SafeText;
-use crate::server_columns::ServerColumns;
-use crate::style::{Colours, HEAD};
+use crate::objects::columns::{self, Columns};
+use crate::objects::item::Tree;
+use crate::objects::kinds::Kind;
+use crate::output::style::{Colours, HEAD};
+use crate::text::safe::SafeText;
+use crate::view::server_columns::ServerColumns;
 
 /// Collects rows until they are printed.
 pub struct Table {

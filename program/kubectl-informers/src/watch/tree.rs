@@ -9,12 +9,12 @@ use std::sync::Arc;
 use kube_informers::{Object, ObjectKey};
 
 use crate::changes::{Change, What};
-use crate::columns;
-use crate::item::Item;
-use crate::kinds::Kind;
-use crate::safe::SafeText;
-use crate::server_columns::ServerColumns;
-use crate::style::{Colours, DIM};
+use crate::objects::columns;
+use crate::objects::item::Item;
+use crate::objects::kinds::Kind;
+use crate::output::style::{Colours, DIM};
+use crate::text::safe::SafeText;
+use crate::view::server_columns::ServerColumns;
 
 /// The kinds that are owned by others in every cluster, and Events.
 pub const KINDS: &str = "replicasets,statefulsets,daemonsets,cronjobs,jobs,controllerrevisions,pods,events";
@@ -299,8 +299,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::item::received;
-    use crate::noise::Noise;
+    use crate::changes::noise::Noise;
+    use crate::objects::item::received;
 
     fn kind(name: &str, plural: &str) -> Arc<Kind> {
         Arc::new(Kind::for_tests("", "v1", name, plural))
