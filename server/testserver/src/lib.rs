@@ -61,10 +61,6 @@ mod admission;
 mod auth;
 pub mod builders;
 pub mod churn;
-/// What `kubectl get` prints: the columns of built-in kinds.
-pub mod columns {
-    pub use crate::encode::table::printed::PrinterColumns;
-}
 mod controllers;
 mod documents;
 mod encode;

@@ -1,6 +1,6 @@
 //! The columns of a table: those of kubectl for common kinds, name and age for the others.
 
-use kube_testserver::columns::PrinterColumns;
+use kube_api_protocol::table::PrinterColumns;
 
 use crate::objects::item::{Contents, Item, Tree};
 use crate::objects::kinds::Kind;

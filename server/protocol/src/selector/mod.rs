@@ -6,12 +6,14 @@
 mod field;
 mod label;
 mod shard;
+mod text;
 
 use std::fmt;
 
 pub use field::{FieldSelector, FieldTerm};
 pub use label::{LabelSelector, Operator, Requirement};
 pub use shard::{ShardSelector, fnv1a};
+pub use text::selector_text;
 
 /// A selector that cannot be parsed. The text is the message of the 400 response.
 #[derive(Clone, Debug, PartialEq, Eq)]

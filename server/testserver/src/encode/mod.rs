@@ -1,39 +1,24 @@
 //! Encodes stored objects: as they are, metadata only, as rows of a table, in another version, or corrupted on purpose.
 //! Returns the bytes of list items and watch frames. Does not decide which objects are encoded.
 
-mod protobuf;
-pub(crate) mod table;
+mod corrupt;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use kube_api_protocol::negotiation::{Accepted, Encoding, Form};
-use serde_json::{Map, Value, json};
+use kube_api_protocol::protobuf::{self, Encoded};
+use kube_api_protocol::resource::{Resource, internal_metadata};
+use kube_api_protocol::table;
+use kube_api_protocol::watch::{self, EventType};
+use serde_json::Value;
 
 use crate::fault::{Poison, Poisons};
-use crate::kinds::{Kind, bookmark_annotations, empty_parts, has_internal_metadata, internal_metadata};
+use crate::kinds::{Kind, empty_parts};
 use crate::server::clock::Clock;
 use crate::server::state::ServerState;
 use crate::storage::{Change, Stored};
-
-/// The types of watch events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EventType {
-    Added,
-    Modified,
-    Deleted,
-}
-
-impl EventType {
-    fn as_str(self) -> &'static str {
-        match self {
-            EventType::Added => "ADDED",
-            EventType::Modified => "MODIFIED",
-            EventType::Deleted => "DELETED",
-        }
-    }
-}
 
 /// Encodes the objects of one response.
 #[derive(Debug)]
@@ -88,36 +73,8 @@ impl Encoder {
         self.encoding == Encoding::Protobuf
     }
 
-    /// Whether the last page of a list has an empty continue token.
-    pub(crate) fn ends_with_empty_continue(&self) -> bool {
-        self.kind.custom && self.form == Form::Object
-    }
-
-    /// The JSON before the metadata of a list.
-    pub(crate) fn list_head(&self) -> String {
-        let (api_version, kind) = self.list_type();
-        let (kind, api_version) = (json_string(kind), json_string(&api_version));
-        format!("{{\"kind\":{kind},\"apiVersion\":{api_version},\"metadata\":")
-    }
-
-    /// The API version and the kind of a list.
-    pub(crate) fn list_type(&self) -> (String, &str) {
-        match self.form {
-            Form::Object => (self.kind.api_version(), self.kind.list_kind.as_str()),
-            Form::Metadata => ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadataList"),
-            Form::Table(_) => ("meta.k8s.io/v1".to_owned(), "Table"),
-        }
-    }
-
-    /// The JSON between the metadata and the items of a list, including the bracket.
-    pub(crate) fn list_middle(&self) -> String {
-        match self.form {
-            Form::Object | Form::Metadata => ",\"items\":[".to_owned(),
-            Form::Table(_) => {
-                let columns = Value::from(table::column_definitions(&self.kind));
-                format!(",\"columnDefinitions\":{columns},\"rows\":[")
-            }
-        }
+    pub(crate) fn resource(&self) -> Resource<'_> {
+        self.kind.resource()
     }
 
     /// A single object, including its type.
@@ -137,7 +94,7 @@ impl Encoder {
             (Form::Table(include), _) => {
                 let describe = !self.described.swap(true, Ordering::Relaxed);
                 let now = self.clock.now();
-                table::table_of_one(&self.kind, &self.converted(object), include, describe, now)
+                table::table_of_one(self.resource(), &self.converted(object), include, describe, now)
                     .to_string()
                     .into()
             }
@@ -175,7 +132,12 @@ impl Encoder {
                 out.extend_from_slice(value.to_string().as_bytes());
             }
             (Form::Table(include), _) => {
-                let row = table::row(&self.kind, &self.converted(object), include, self.clock.now());
+                let row = table::row(
+                    self.resource(),
+                    &self.converted(object),
+                    include,
+                    self.clock.now(),
+                );
                 out.extend_from_slice(row.to_string().as_bytes());
             }
         }
@@ -185,24 +147,21 @@ impl Encoder {
     pub(crate) fn event(&self, event: EventType, object: &Stored) -> Bytes {
         if self.is_protobuf() {
             let message = self.message(object);
-            return protobuf::event(event.as_str(), message.type_meta(), &message.bytes);
+            return watch::protobuf_frame(event.as_str(), message.type_meta(), &message.bytes);
         }
-        frame(event.as_str(), &self.object(object))
+        watch::json_frame(event.as_str(), &self.object(object))
     }
 
     /// The watch frame of an object that is not stored: a bookmark or a `Status`.
     pub(crate) fn frame(&self, event: &str, object: &Value) -> Bytes {
-        if self.is_protobuf() {
-            return protobuf::frame(event, object);
-        }
-        frame(event, object.to_string().as_bytes())
+        watch::frame(self.encoding, event, object)
     }
 
     /// The object as a protobuf message. The message of a stored object in its storage version is encoded once.
-    pub(crate) fn message(&self, object: &Stored) -> protobuf::Encoded {
+    pub(crate) fn message(&self, object: &Stored) -> Encoded {
         match self.poison_of(object) {
-            Some(poison) => protobuf::corrupted(&self.whole(object), &poison),
-            None if self.form == Form::Object && self.stored_as.is_none() => protobuf::Encoded {
+            Some(poison) => corrupt::corrupted(&self.whole(object), &poison),
+            None if self.form == Form::Object && self.stored_as.is_none() => Encoded {
                 api_version: self.object_type.0.clone(),
                 kind: self.object_type.1.clone(),
                 bytes: object.message(|bytes| protobuf::encode(bytes).bytes),
@@ -229,41 +188,17 @@ impl Encoder {
     /// The object of a bookmark: its type, the version, the end marker if requested, and the parts that a typed object
     /// always has.
     pub(crate) fn bookmark(&self, revision: u64, end_of_initial: bool) -> Value {
-        let mut metadata = json!({ "resourceVersion": revision.to_string() });
-        let mut annotations = match self.form {
-            Form::Object => bookmark_annotations(&self.kind),
-            Form::Metadata | Form::Table(_) => Map::new(),
-        };
-        if end_of_initial {
-            annotations.insert("k8s.io/initial-events-end".to_owned(), json!("true"));
-        }
-        if !annotations.is_empty() {
-            metadata["annotations"] = annotations.into();
-        }
-        match self.form {
-            Form::Object => {
-                let mut object = json!({ "kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata });
-                if let Some(object) = object.as_object_mut() {
-                    object.extend(empty_parts(&self.kind));
-                }
-                object
-            }
-            Form::Metadata => {
-                json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata })
-            }
-            // A row for an empty object.
-            Form::Table(include) => {
-                let object = json!({ "metadata": metadata });
-                table::table_of_one(&self.kind, &object, include, false, self.clock.now())
-            }
-        }
+        let version = revision.to_string();
+        watch::bookmark(self.resource(), self.form, &version, end_of_initial, || {
+            empty_parts(&self.kind)
+        })
     }
 
     fn write_metadata(&self, object: &Stored, out: &mut Vec<u8>) {
         out.extend_from_slice(
             b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":",
         );
-        if has_internal_metadata(&self.kind) {
+        if self.resource().has_internal_metadata() {
             let metadata = object.value().get_mut("metadata").map(Value::take);
             let metadata = internal_metadata(metadata.unwrap_or_default());
             out.extend_from_slice(metadata.to_string().as_bytes());
@@ -284,18 +219,5 @@ impl Encoder {
     }
 }
 
-/// One frame: the event's type, the object, and the newline at the end.
-fn frame(event: &str, object: &[u8]) -> Bytes {
-    let mut out = Vec::with_capacity(object.len() + 40);
-    out.extend_from_slice(b"{\"type\":\"");
-    out.extend_from_slice(event.as_bytes());
-    out.extend_from_slice(b"\",\"object\":");
-    out.extend_from_slice(object);
-    out.extend_from_slice(b"}\n");
-    out.into()
-}
-
-/// A JSON string, quotes included.
-pub(crate) fn json_string(text: &str) -> String {
-    Value::from(text).to_string()
-}
+#[cfg(test)]
+mod tests;

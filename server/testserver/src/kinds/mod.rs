@@ -8,29 +8,27 @@ mod convert;
 mod crd;
 mod empty;
 mod fields;
-pub(crate) mod jsonpath;
 mod registry;
 mod scale;
 pub(crate) mod structural;
 
 use std::sync::{Arc, OnceLock};
 
+use kube_api_protocol::resource::Resource;
 use kube_protobuf::schema::{self, Message};
 use serde_json::Value;
 
-pub use crate::kinds::jsonpath::{JsonPath, JsonPathError};
 use crate::webhooks::Conversion;
+pub use kube_api_protocol::jsonpath::{JsonPath, JsonPathError};
+pub use kube_api_protocol::resource::Column;
 
 pub(crate) use crd::{
     TakenNames, accepted_names, add_stored_version, initial_crd_status, is_established, next_crd_status,
     set_crd_defaults, validate_crd, validate_crd_update,
 };
-pub(crate) use empty::{
-    TEMPLATE_GENERATION, bookmark_annotations, empty_parts, has_internal_metadata, internal_metadata,
-};
+pub(crate) use empty::empty_parts;
 pub use registry::Registry;
 pub(crate) use scale::ScaleError;
-pub(crate) use scale::selector_text;
 
 /// The verb sets of the built-in kinds.
 pub mod verbs {
@@ -152,23 +150,6 @@ pub struct StoredAs {
     pub plural: String,
 }
 
-/// One column of the table that `kubectl get` prints for a custom kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
-    /// The heading.
-    pub name: String,
-    /// `string`, `integer`, `number`, `boolean` or `date`.
-    pub kind: String,
-    /// A hint such as `int32`; often empty.
-    pub format: String,
-    /// A description.
-    pub description: String,
-    /// 0 for columns that are always shown; other columns are shown with `-o wide` only.
-    pub priority: i64,
-    /// The path of the value.
-    pub path: JsonPath,
-}
-
 impl Kind {
     /// A custom, namespaced kind without subresources, whose plural is the lower-case kind with an `s`.
     pub fn new(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
@@ -278,6 +259,18 @@ impl Kind {
     fn add_subresource(&mut self, name: &str) {
         if self.subresource(name).is_none() {
             self.subresources.push(Subresource::new(name));
+        }
+    }
+
+    /// The kind as responses are written for it.
+    pub(crate) fn resource(&self) -> Resource<'_> {
+        Resource {
+            group: &self.group,
+            version: &self.version,
+            kind: &self.kind,
+            list_kind: &self.list_kind,
+            plural: &self.plural,
+            custom_columns: self.custom.then_some(self.columns.as_slice()),
         }
     }
 

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kube_api_protocol::field_error::FieldError;
+use kube_api_protocol::jsonpath::JsonPath;
 use serde_json::Value;
 
 use super::builtin::{BuiltinKind, VERSIONS, Version};
 use super::crd::{self, TakenNames};
 use super::{Kind, ScalePaths, StoredAs, Subresource};
-use crate::kinds::jsonpath::JsonPath;
 
 /// Every kind that is served, by group, version and plural.
 #[derive(Clone, Debug, Default)]

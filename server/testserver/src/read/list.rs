@@ -4,18 +4,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use kube_api_protocol::field_error::quote;
-use kube_api_protocol::negotiation::Form;
+use kube_api_protocol::list::{ContinueToken, ListMeta};
 use kube_api_protocol::request::{ListOptions, VersionMatch, parse_version};
 use kube_api_protocol::status::ApiError;
-use kube_protobuf::TypeMeta;
-use kube_protobuf::envelope::{ListMeta, to_list_body};
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 
-use crate::encode::{Encoder, json_string};
+use crate::encode::Encoder;
 use crate::fault::ListFault;
 use crate::read::selection::Selection;
 use crate::server::state::ServerState;
@@ -62,7 +57,7 @@ pub(crate) async fn page(
         .transpose()?;
     let read = which_read(options, token.as_ref())?;
     let from = match &token {
-        Some(token) => format!("{prefix}{}", token.start),
+        Some(token) => format!("{prefix}{}", token.start()),
         None => String::new(),
     };
     let expired = || ApiError::continue_expired(ContinueToken::new(-1, &prefix, &from).encode());
@@ -136,7 +131,7 @@ fn which_read(options: &ListOptions, token: Option<&ContinueToken>) -> Result<Re
                 "specifying resource version is not allowed when using continue",
             ));
         }
-        return Ok(match u64::try_from(token.rv) {
+        return Ok(match u64::try_from(token.revision()) {
             Ok(revision) => Read::Continued(revision),
             Err(_) => Read::Latest,
         });
@@ -273,210 +268,24 @@ fn signed(revision: u64) -> i64 {
 /// Encodes a page: type, list metadata, items.
 pub(crate) fn write(page: Page, encoder: Encoder, fault: &ListFault) -> TestBody {
     let revision = page.revision.saturating_add_signed(fault.version_shift);
+    let mut meta = ListMeta {
+        resource_version: revision.to_string(),
+        continue_token: page.continue_token,
+        remaining: page.remaining,
+        shard: page.shard,
+    };
     if encoder.is_protobuf() {
-        return write_protobuf(page, revision, &encoder);
+        let items: Vec<_> = page.items.iter().map(|object| encoder.message(object)).collect();
+        let items = items.iter().map(|item| item.bytes.as_ref());
+        return TestBody::bytes(meta.protobuf(encoder.resource(), encoder.form(), items));
     }
-    let mut head = encoder.list_head();
-    head.push_str(&format!("{{\"resourceVersion\":\"{revision}\""));
-    match page.continue_token {
-        Some(token) => head.push_str(&format!(",\"continue\":{}", json_string(&token))),
-        // Lists of custom objects have an empty continue token at their end.
-        None if fault.empty_continue || encoder.ends_with_empty_continue() => {
-            head.push_str(",\"continue\":\"\"")
-        }
-        None => {}
+    if fault.empty_continue {
+        meta.continue_token.get_or_insert_default();
     }
-    if let Some(remaining) = page.remaining {
-        head.push_str(&format!(",\"remainingItemCount\":{remaining}"));
-    }
-    if let Some(shard) = page.shard.filter(|_| encoder.form() == Form::Object) {
-        head.push_str(&format!(
-            ",\"shardInfo\":{{\"selector\":{}}}",
-            json_string(&shard)
-        ));
-    }
-    head.push('}');
     if fault.null_items && page.items.is_empty() {
+        let head = meta.json_start(encoder.resource(), encoder.form());
         return TestBody::bytes(head + ",\"items\":null}\n");
     }
-    head.push_str(&encoder.list_middle());
+    let head = meta.json_head(encoder.resource(), encoder.form());
     TestBody::list(ListBody::new(head, page.items, encoder))
-}
-
-/// Encodes a page as protobuf, as a whole: the length of the list precedes its items.
-fn write_protobuf(page: Page, revision: u64, encoder: &Encoder) -> TestBody {
-    let mut meta = ListMeta::new(revision.to_string());
-    meta.continue_token = page.continue_token.unwrap_or_default();
-    meta.remaining_item_count = page.remaining.and_then(|remaining| remaining.try_into().ok());
-    meta.shard_selector = page.shard.filter(|_| encoder.form() == Form::Object);
-    let items: Vec<_> = page.items.iter().map(|object| encoder.message(object)).collect();
-    let (api_version, kind) = encoder.list_type();
-    let type_meta = TypeMeta {
-        api_version: &api_version,
-        kind,
-    };
-    TestBody::bytes(to_list_body(
-        type_meta,
-        &meta,
-        items.iter().map(|item| item.bytes.as_ref()),
-    ))
-}
-
-/// The start of the next page and its version; opaque to clients.
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct ContinueToken {
-    #[serde(default)]
-    v: String,
-    #[serde(default)]
-    rv: i64,
-    #[serde(default)]
-    start: String,
-}
-
-impl ContinueToken {
-    fn new(revision: i64, prefix: &str, from: &str) -> ContinueToken {
-        let start = from.strip_prefix(prefix).unwrap_or(from).to_owned();
-        ContinueToken {
-            v: "meta.k8s.io/v1".to_owned(),
-            rv: revision,
-            start,
-        }
-    }
-
-    fn encode(&self) -> String {
-        // Serializing three plain fields cannot fail.
-        URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default())
-    }
-
-    fn decode(token: &str) -> Result<ContinueToken, ApiError> {
-        let invalid = |why: String| {
-            ApiError::bad_request(format!("invalid continue token: continue key is not valid{why}"))
-        };
-        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|error| {
-            invalid(format!(
-                ": illegal base64 data at input byte {}",
-                offset(&error, token)
-            ))
-        })?;
-        let mut token: ContinueToken = match serde_json::from_slice::<Option<ContinueToken>>(&bytes) {
-            Ok(token) => token.unwrap_or_default(),
-            Err(error) => return Err(invalid(format!(": {}", json_error(&bytes, &error)))),
-        };
-        if token.v != "meta.k8s.io/v1" {
-            return Err(invalid(format!(
-                ": server does not recognize this encoded version {}",
-                token.v
-            )));
-        }
-        if token.rv == 0 {
-            return Err(invalid(
-                ": incorrect encoded start resourceVersion (version meta.k8s.io/v1)".to_owned(),
-            ));
-        }
-        if token.start.is_empty() {
-            return Err(invalid(
-                ": encoded start key empty (version meta.k8s.io/v1)".to_owned(),
-            ));
-        }
-        // Reject keys that would escape into other collections.
-        let rooted = token.start.strip_prefix('/').unwrap_or(&token.start).to_owned();
-        if rooted
-            .split('/')
-            .any(|segment| matches!(segment, "" | "." | ".."))
-        {
-            return Err(invalid(format!(": {}", token.start)));
-        }
-        token.start = rooted;
-        Ok(token)
-    }
-}
-
-/// The offset at which a token stops being base64.
-fn offset(error: &base64::DecodeError, token: &str) -> usize {
-    match error {
-        base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => *at,
-        _ => token.len(),
-    }
-}
-
-/// A byte as Go quotes the character with this number.
-fn quoted_byte(byte: u8) -> String {
-    match byte {
-        b'\n' => "\\n".to_owned(),
-        b'\r' => "\\r".to_owned(),
-        b'\t' => "\\t".to_owned(),
-        0..b' ' | 0x7f => format!("\\x{byte:02x}"),
-        0x80..=0xa0 | 0xad => format!("\\u{byte:04x}"),
-        _ => char::from(byte).to_string(),
-    }
-}
-
-/// The error of Go's JSON decoder for common cases: invalid from the first byte, or truncated.
-fn json_error(bytes: &[u8], error: &serde_json::Error) -> String {
-    match (error.classify(), bytes.first()) {
-        (serde_json::error::Category::Eof, _) => "unexpected end of JSON input".to_owned(),
-        (serde_json::error::Category::Syntax, Some(&first))
-            if matches!((error.line(), error.column()), (1, 0 | 1)) =>
-        {
-            let first = quoted_byte(first);
-            format!("invalid character '{first}' looking for beginning of value")
-        }
-        _ => error.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn malformed_tokens_are_rejected_as_by_a_real_server() {
-        let cases = [
-            ("!!!", "illegal base64 data at input byte 0"),
-            ("abc", "invalid character 'i' looking for beginning of value"),
-            (
-                "nonsense",
-                "invalid character '\\u009e' looking for beginning of value",
-            ),
-            ("bnVsbA", "server does not recognize this encoded version "),
-            ("e30", "server does not recognize this encoded version "),
-            ("eyJ2Ig", "unexpected end of JSON input"),
-        ];
-        for (token, why) in cases {
-            let error = ContinueToken::decode(token).expect_err("no token");
-            let message = format!("invalid continue token: continue key is not valid: {why}");
-            assert_eq!(
-                (error.code(), error.message()),
-                (400, message.as_str()),
-                "{token}"
-            );
-        }
-    }
-
-    #[test]
-    fn tokens_round_trip() {
-        let token = ContinueToken::new(42, "shop/", "shop/cart\0");
-
-        assert_eq!(token.start, "cart\0");
-        assert_eq!(ContinueToken::decode(&token.encode()), Ok(token));
-    }
-
-    #[test]
-    fn invalid_tokens_are_rejected() {
-        let refused =
-            |json: &str| ContinueToken::decode(&URL_SAFE_NO_PAD.encode(json)).map_err(|error| error.code());
-
-        assert_eq!(
-            ContinueToken::decode("%%%").map_err(|error| error.code()),
-            Err(400)
-        );
-        assert_eq!(refused("no json"), Err(400));
-        assert_eq!(refused(r#"{"v":"v9","rv":1,"start":"a"}"#), Err(400));
-        assert_eq!(refused(r#"{"v":"meta.k8s.io/v1","rv":0,"start":"a"}"#), Err(400));
-        assert_eq!(refused(r#"{"v":"meta.k8s.io/v1","rv":1,"start":""}"#), Err(400));
-        assert_eq!(
-            refused(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"../secrets"}"#),
-            Err(400)
-        );
-    }
 }

@@ -7,13 +7,12 @@ use kube_api_protocol::request::ListOptions;
 use kube_api_protocol::selector::ShardSelector;
 use kube_api_protocol::selector::{FieldSelector, LabelSelector};
 use kube_api_protocol::status::ApiError;
+use kube_api_protocol::watch::EventType;
 
 use crate::kinds::Kind;
 use crate::read::lens::Lens;
 use crate::server::state::ServerState;
 use crate::storage::{Change, Stored};
-
-use crate::encode::EventType;
 
 /// An event with its object in the requested version.
 pub(crate) type Event<'a> = (EventType, Cow<'a, Arc<Stored>>);
@@ -138,14 +137,14 @@ impl Selection {
         let old = change.old.as_ref().map(see).transpose()?;
         let new = change.new.as_ref().map(see).transpose()?;
         let was_in = old.is_some_and(|object| self.matches(&object));
-        Ok(match new.filter(|object| self.matches(object)) {
-            Some(object) if was_in => Some((EventType::Modified, object)),
-            Some(object) => Some((EventType::Added, object)),
-            None if was_in => {
-                let last_known = change.last_known().map(see).transpose()?;
-                last_known.map(|object| (EventType::Deleted, object))
-            }
-            None => None,
-        })
+        let new = new.filter(|object| self.matches(object));
+        let Some(event) = EventType::of_change(was_in, new.is_some()) else {
+            return Ok(None);
+        };
+        let object = match new {
+            Some(object) => Some(object),
+            None => change.last_known().map(see).transpose()?,
+        };
+        Ok(object.map(|object| (event, object)))
     }
 }

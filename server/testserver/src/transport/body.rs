@@ -8,15 +8,17 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use kube_api_protocol::gzip::LARGE;
+use kube_api_protocol::list::ListWriter;
 
 use crate::encode::Encoder;
 use crate::fault::Shaper;
 use crate::storage::Stored;
-use crate::transport::compress::{Compressed, LARGE, Rest};
+use crate::transport::compress::{Compressed, Rest};
 use crate::watch::WatchBody;
 use crate::watch::hub::InFlight;
 
-/// The number of bytes of a list encoded at a time.
+/// The number of bytes of an object sent at a time.
 const CHUNK: usize = 64 * 1024;
 
 /// A response body of the test server.
@@ -218,51 +220,27 @@ impl Body for TestBody {
 /// A list, written chunk by chunk while the client reads.
 #[derive(Debug)]
 pub(crate) struct ListBody {
-    /// The JSON before the items, including the opening bracket; empty once sent.
-    head: String,
+    writer: ListWriter,
     items: std::vec::IntoIter<Arc<Stored>>,
     encoder: Encoder,
-    first: bool,
-    done: bool,
 }
 
 impl ListBody {
     pub(crate) fn new(head: String, items: Vec<Arc<Stored>>, encoder: Encoder) -> ListBody {
         ListBody {
-            head,
+            writer: ListWriter::new(head),
             items: items.into_iter(),
             encoder,
-            first: true,
-            done: false,
         }
     }
 
     pub(super) fn next_chunk(&mut self) -> Option<Bytes> {
-        if self.done {
-            return None;
-        }
-        let mut out = Vec::with_capacity(CHUNK + CHUNK / 4);
-        out.extend_from_slice(std::mem::take(&mut self.head).as_bytes());
-        while out.len() < CHUNK {
-            match self.items.next() {
-                Some(object) => {
-                    if !self.first {
-                        out.push(b',');
-                    }
-                    self.first = false;
-                    self.encoder.item(&object, &mut out);
-                }
-                None => {
-                    out.extend_from_slice(b"]}\n");
-                    self.done = true;
-                    break;
-                }
-            }
-        }
-        Some(out.into())
+        let encoder = &self.encoder;
+        self.writer
+            .next_chunk(&mut self.items, |object, out| encoder.item(&object, out))
     }
 
     fn is_done(&self) -> bool {
-        self.done
+        self.writer.is_done()
     }
 }

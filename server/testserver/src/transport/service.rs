@@ -12,6 +12,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Body;
 use http_body_util::{BodyExt, Limited};
+use kube_api_protocol::gzip;
 use kube_api_protocol::request::{Query, ResourcePath, Verb};
 use kube_api_protocol::status::ApiError;
 
@@ -22,7 +23,6 @@ use crate::kinds::Kind;
 use crate::read::{self, Target, connect};
 use crate::server::state::ServerState;
 use crate::transport::body::TestBody;
-use crate::transport::compress;
 use crate::transport::journal::SeenRequest;
 use crate::webhooks;
 use crate::write::request::{self as write_request, Writing};
@@ -118,7 +118,7 @@ where
         path.as_ref(),
     );
     let indented = wants_indented(&seen);
-    let gzip = compress::is_accepted(&parts.headers) && path.is_some();
+    let compressed = gzip::is_accepted(&parts.headers) && path.is_some();
     let subresource = path.as_ref().and_then(|path| path.subresource.as_deref());
     let connection = subresource.is_some_and(|name| connect::CONNECT.contains(&name));
     let number = state.journal.note(seen.clone());
@@ -171,7 +171,7 @@ where
     if indented {
         response = response::indent(response);
     }
-    if gzip {
+    if compressed {
         response = response::compress(response);
     }
     response::finish(&state, &mut response, connection);

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use kube_api_protocol::resource::TEMPLATE_GENERATION;
 use kube_protobuf::schema::Message;
 use serde_json::{Map, Value, json};
 
 use super::table;
-use crate::kinds::{Kind, TEMPLATE_GENERATION};
+use crate::kinds::Kind;
 
 /// One row: a field, its default, and when it applies.
 #[derive(Debug)]

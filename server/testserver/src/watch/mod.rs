@@ -15,10 +15,11 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use kube_api_protocol::status::ApiError;
+use kube_api_protocol::watch::EventType;
 use serde_json::json;
 use tokio::time::{Instant, Sleep};
 
-use crate::encode::{Encoder, EventType};
+use crate::encode::Encoder;
 use crate::fault::{BookmarkForm, WatchFault, broken};
 use crate::read::selection::Selection;
 use crate::server::state::ServerState;

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use kube_api_protocol::selector::LabelSelector;
+use kube_api_protocol::selector::selector_text;
 use serde_json::Value;
 
 use super::Phase;
 use super::backend::{Backend, Remote};
 use super::hook::{DEFAULT_TIMEOUT, Decider, DryRun, Hook};
 use super::rule::Rule;
-use crate::kinds::selector_text;
 use crate::storage::Store;
 
 const GROUP: &str = "admissionregistration.k8s.io";

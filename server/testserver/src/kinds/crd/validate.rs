@@ -6,11 +6,11 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kube_api_protocol::field_error::FieldError;
+use kube_api_protocol::jsonpath::JsonPath;
 use kube_api_protocol::names;
 use serde_json::{Value, json};
 
 use super::{Names, flag, is_established, items, text};
-use crate::kinds::jsonpath::JsonPath;
 use crate::kinds::structural;
 use crate::typed::webhooks;
 

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::age;
-use crate::kinds::selector_text;
+use crate::selector::selector_text;
 
 /// Reads fields of an object.
 #[derive(Clone, Copy)]

@@ -1,23 +1,25 @@
-//! Encodes objects as protobuf. An object that a fault corrupts in JSON is corrupted in the same way here.
+//! Encodes objects as protobuf.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use kube_protobuf::envelope::{to_body, to_watch_frame};
 use kube_protobuf::{TypeMeta, schema, ser};
 use serde_json::{Value, json};
 
-use crate::fault::Poison;
-
 /// One object as a protobuf message.
-pub(crate) struct Encoded {
-    pub(super) api_version: Arc<str>,
-    pub(super) kind: Arc<str>,
-    pub(crate) bytes: Bytes,
+#[derive(Clone, Debug)]
+pub struct Encoded {
+    /// The API version of the object.
+    pub api_version: Arc<str>,
+    /// Its kind.
+    pub kind: Arc<str>,
+    /// The message, without the envelope that says its type.
+    pub bytes: Bytes,
 }
 
 impl Encoded {
-    pub(super) fn type_meta(&self) -> TypeMeta<'_> {
+    /// The type, as the envelope has it.
+    pub fn type_meta(&self) -> TypeMeta<'_> {
         TypeMeta {
             api_version: &self.api_version,
             kind: &self.kind,
@@ -26,7 +28,7 @@ impl Encoded {
 }
 
 /// Encodes the JSON of an object.
-pub(super) fn encode(object: &[u8]) -> Encoded {
+pub fn encode(object: &[u8]) -> Encoded {
     let object: Value = serde_json::from_slice(object).unwrap_or_default();
     // Only kinds with a schema are served as protobuf. An object that does not fit its schema was stored by a test.
     encode_value(&object).unwrap_or_else(|| undecodable(&object))
@@ -48,7 +50,7 @@ fn type_of(object: &Value) -> (&str, &str) {
 }
 
 /// The object's identity, followed by a field of the wrong type.
-fn undecodable(object: &Value) -> Encoded {
+pub fn undecodable(object: &Value) -> Encoded {
     let (api_version, kind) = type_of(object);
     let identity = json!({ "metadata": {
         "name": object.pointer("/metadata/name"),
@@ -68,31 +70,8 @@ fn undecodable(object: &Value) -> Encoded {
     }
 }
 
-/// Encodes the JSON of an object, corrupted by a fault.
-pub(super) fn corrupted(object: &[u8], poison: &Poison) -> Encoded {
-    let original: Value = serde_json::from_slice(object).unwrap_or_default();
-    let raw = |bytes: Bytes| Encoded {
-        bytes,
-        ..undecodable(&original)
-    };
-    match poison {
-        Poison::Null => raw(Bytes::from_static(&[0xff])),
-        // The schema has no place for the extra field.
-        Poison::TooDeep(_) => encode(object),
-        Poison::Raw(bytes) => raw(bytes.clone()),
-        Poison::GarbageAfter(garbage) => {
-            raw([encode(object).bytes.as_ref(), garbage.as_ref()].concat().into())
-        }
-        _ => {
-            let corrupted = serde_json::from_slice::<Value>(&poison.corrupt(object));
-            let encoded = corrupted.ok().as_ref().and_then(encode_any);
-            encoded.unwrap_or_else(|| undecodable(&original))
-        }
-    }
-}
-
 /// Encodes an object whose kind may be unknown: of such an object, the metadata only.
-fn encode_any(object: &Value) -> Option<Encoded> {
+pub fn encode_any(object: &Value) -> Option<Encoded> {
     let (api_version, kind) = type_of(object);
     if schema::lookup(api_version, kind).is_some() {
         return encode_value(object);
@@ -103,15 +82,4 @@ fn encode_any(object: &Value) -> Option<Encoded> {
         kind: kind.into(),
         bytes: ser::value_to_message(metadata, object).ok()?.into(),
     })
-}
-
-/// One watch frame.
-pub(super) fn event(event: &str, type_meta: TypeMeta<'_>, message: &[u8]) -> Bytes {
-    to_watch_frame(event, &to_body(type_meta, message)).into()
-}
-
-/// The watch frame of a bookmark or a `Status`.
-pub(super) fn frame(event: &str, object: &Value) -> Bytes {
-    let encoded = encode_any(object).unwrap_or_else(|| undecodable(object));
-    self::event(event, encoded.type_meta(), &encoded.bytes)
 }

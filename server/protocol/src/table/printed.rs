@@ -11,7 +11,7 @@ use super::{Cells, cluster, known_columns};
 /// The columns that `kubectl get` prints for a built-in kind.
 ///
 /// ```
-/// use kube_testserver::columns::PrinterColumns;
+/// use kube_api_protocol::table::PrinterColumns;
 ///
 /// let columns = PrinterColumns::of("apps", "deployments").unwrap();
 /// let head: Vec<String> = columns.head().map(|(name, _)| name).collect();

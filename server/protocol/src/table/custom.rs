@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use super::age;
 use super::cells::Reader;
 use super::columns::{Column, NAME, definition};
-use crate::kinds::Kind;
+use crate::resource::Column as CustomColumn;
 
-pub(super) fn column_definitions(kind: &Kind) -> Vec<Value> {
-    if kind.columns.is_empty() {
+pub(super) fn column_definitions(columns: &[CustomColumn]) -> Vec<Value> {
+    if columns.is_empty() {
         let age = "when the object was created";
         return vec![Column::definition(&NAME), definition("Age", "date", "", age, 0)];
     }
-    let own = kind.columns.iter().map(|column| {
+    let own = columns.iter().map(|column| {
         let usual = || {
             format!(
                 "Custom resource definition column (in JSONPath format): {}",
@@ -36,12 +36,12 @@ pub(super) fn column_definitions(kind: &Kind) -> Vec<Value> {
     std::iter::once(Column::definition(&NAME)).chain(own).collect()
 }
 
-pub(super) fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
+pub(super) fn cells(columns: &[CustomColumn], object: &Value, now: Timestamp) -> Vec<Value> {
     let name = Reader(object).name();
-    if kind.columns.is_empty() {
+    if columns.is_empty() {
         return vec![name, Reader(object).age(now)];
     }
-    let own = kind.columns.iter().map(|column| match column.path.first(object) {
+    let own = columns.iter().map(|column| match column.path.first(object) {
         None | Some(Value::Null) => Value::Null,
         Some(value) => cell(&column.kind, value, now),
     });
@@ -72,19 +72,23 @@ mod tests {
 
     #[test]
     fn columns_follow_the_definition_and_its_types() {
-        let path = |text: &str| text.parse().unwrap();
-        let kind = Kind::new("example.com", "v1", "Widget")
-            .column("Size", "integer", path(".spec.size"))
-            .column("Ratio", "number", path(".spec.ratio"))
-            .column("On", "boolean", path(".spec.on"))
-            .column(
-                "Ready",
-                "string",
-                path(".status.conditions[?(@.type=='Ready')].status"),
-            )
-            .column("Tags", "string", path(".spec.tags"))
-            .column("Seen", "date", path(".status.seen"))
-            .column("Wrong", "integer", path(".spec.on"));
+        let column = |name: &str, kind: &str, path: &str| CustomColumn {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            format: String::new(),
+            description: String::new(),
+            priority: 0,
+            path: path.parse().unwrap(),
+        };
+        let columns = [
+            column("Size", "integer", ".spec.size"),
+            column("Ratio", "number", ".spec.ratio"),
+            column("On", "boolean", ".spec.on"),
+            column("Ready", "string", ".status.conditions[?(@.type=='Ready')].status"),
+            column("Tags", "string", ".spec.tags"),
+            column("Seen", "date", ".status.seen"),
+            column("Wrong", "integer", ".spec.on"),
+        ];
         let object = json!({
             "metadata": { "name": "w" },
             "spec": { "size": 3, "ratio": 1.5, "on": true, "tags": ["a", "b"] },
@@ -93,7 +97,7 @@ mod tests {
         let now = Timestamp::from_second(60).unwrap();
 
         assert_eq!(
-            cells(&kind, &object, now),
+            cells(&columns, &object, now),
             [
                 json!("w"),
                 json!(3),
@@ -105,20 +109,19 @@ mod tests {
                 json!(null)
             ]
         );
-        let empty = cells(&kind, &json!({ "metadata": { "name": "e" } }), now);
+        let empty = cells(&columns, &json!({ "metadata": { "name": "e" } }), now);
         assert_eq!(empty.iter().filter(|cell| cell.is_null()).count(), 7);
-        assert_eq!(column_definitions(&kind)[1]["name"], "Size");
+        assert_eq!(column_definitions(&columns)[1]["name"], "Size");
     }
 
     #[test]
     fn default_columns_are_name_and_age() {
-        let kind = Kind::new("example.com", "v1", "Widget");
         let object = json!({ "metadata": { "name": "w", "creationTimestamp": "1970-01-01T00:00:00Z" } });
 
         assert_eq!(
-            cells(&kind, &object, Timestamp::from_second(5).unwrap()),
+            cells(&[], &object, Timestamp::from_second(5).unwrap()),
             [json!("w"), json!("5s")]
         );
-        assert_eq!(column_definitions(&kind)[1]["name"], "Age");
+        assert_eq!(column_definitions(&[])[1]["name"], "Age");
     }
 }

@@ -7,7 +7,7 @@ use super::Cells;
 use super::age;
 use super::cells::Reader;
 use super::columns::{AGE, Column, NAME, text, wide};
-use crate::kinds::Kind;
+use crate::resource::Resource;
 
 pub(super) fn columns(key: (&str, &str)) -> Option<(&'static [Column], Cells)> {
     Some(match key {
@@ -199,8 +199,8 @@ fn ending(terminated: Reader<'_>) -> String {
 }
 
 /// Finished pods are marked, so that clients can hide them.
-pub(super) fn row_conditions(kind: &Kind, object: &Value) -> Option<Value> {
-    if (kind.group.as_str(), kind.plural.as_str()) != ("", "pods") {
+pub(super) fn row_conditions(resource: Resource<'_>, object: &Value) -> Option<Value> {
+    if (resource.group, resource.plural) != ("", "pods") {
         return None;
     }
     let (reason, message) = match Reader(object).text("/status/phase") {
@@ -213,7 +213,7 @@ pub(super) fn row_conditions(kind: &Kind, object: &Value) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{pairs, printed};
+    use super::super::tests::{builtin, pairs, printed};
     use super::*;
 
     fn status_of(pod: Value) -> String {
@@ -292,13 +292,11 @@ mod tests {
 
     #[test]
     fn finished_pods_are_marked() {
-        let kind = crate::kinds::Registry::builtin()
-            .resource("", "v1", "pods")
-            .unwrap();
-        let done = row_conditions(&kind, &json!({ "status": { "phase": "Succeeded" } })).unwrap();
+        let pods = builtin("", "pods");
+        let done = row_conditions(pods, &json!({ "status": { "phase": "Succeeded" } })).unwrap();
         assert_eq!(done[0]["type"], "Completed");
         assert_eq!(
-            row_conditions(&kind, &json!({ "status": { "phase": "Running" } })),
+            row_conditions(pods, &json!({ "status": { "phase": "Running" } })),
             None
         );
     }
