@@ -61,21 +61,34 @@ mod admission;
 mod auth;
 pub mod builders;
 pub mod churn;
+mod clock;
 mod controllers;
 mod documents;
 mod encode;
 mod expression;
 mod fault;
+mod fields;
+mod hooks;
+mod hub;
+mod journal;
 pub mod kinds;
+mod logs;
 pub mod manifest;
 mod patch;
 #[cfg(feature = "cli")]
 pub mod program;
 mod read;
+mod reconcile;
+mod response;
+mod select;
 mod server;
+mod state;
 mod storage;
+#[cfg(feature = "tls")]
+mod tls;
 mod transport;
 mod typed;
+mod user;
 mod watch;
 mod webhooks;
 mod write;
@@ -83,15 +96,15 @@ mod write;
 pub use controllers::{Controllers, PodRule};
 pub use documents::discovery::GIT_VERSION as KUBERNETES_VERSION;
 pub use fault::{Fault, FaultHandle, Poison, RequestMatcher, Which};
+pub use hooks::{Admission, AdmissionRequest, ConversionWebhook, Operation, Webhook, WebhookRule};
+pub use journal::SeenRequest;
 pub use kube_api_protocol::request::{Query, Verb};
 pub use kube_api_protocol::selector::SelectorError;
 pub use kube_api_protocol::status::ApiError;
+pub use response::body::TestBody;
 pub use server::builder::TestServerBuilder;
 pub use server::{ReplicaHandle, Snapshot, TestServer};
-pub use transport::body::TestBody;
-pub use transport::journal::SeenRequest;
 pub use transport::service::TestService;
-pub use webhooks::{Admission, AdmissionRequest, ConversionWebhook, Operation, Webhook, WebhookRule};
 
 /// Compiles the examples of the README.
 #[cfg(doctest)]

@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use kube_api_protocol::status::ApiError;
 use serde_json::{Map, Value};
 
-use super::User;
 use super::rbac::{self, Action, Decision, GROUP};
 use crate::admission::metadata::same;
-use crate::controllers::{list, text};
+use crate::fields::{list, text};
 use crate::kinds::Kind;
 use crate::storage::Store;
+use crate::user::User;
 
 /// A write of a role or binding.
 #[derive(Debug)]

@@ -12,51 +12,14 @@ use kube_api_protocol::request::ResourcePath;
 use kube_api_protocol::status::ApiError;
 use serde_json::Value;
 
-use crate::server::state::ServerState;
+use crate::journal::SeenRequest;
+use crate::state::ServerState;
 use crate::storage::storage_key;
-use crate::transport::journal::SeenRequest;
+use crate::user::{User, account};
 use rbac::{Action, Decision};
 
-/// The client of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct User {
-    pub(crate) name: String,
-    pub(crate) groups: Vec<String>,
-}
-
-const ACCOUNT: &str = "system:serviceaccount:";
 /// What clients without credentials may read, as on a real server.
 const PUBLIC: &[&str] = &["/healthz", "/livez", "/readyz", "/version"];
-
-impl User {
-    /// A user with the groups that every user has, and those of a service account.
-    pub(crate) fn new(name: impl Into<String>, groups: &[&str]) -> User {
-        let name = name.into();
-        let mut all: Vec<String> = groups.iter().map(|group| (*group).to_owned()).collect();
-        if let Some((namespace, _)) = account(&name) {
-            all.push("system:serviceaccounts".to_owned());
-            all.push(format!("system:serviceaccounts:{namespace}"));
-        }
-        let everyone = if name == "system:anonymous" {
-            "system:unauthenticated"
-        } else {
-            "system:authenticated"
-        };
-        all.push(everyone.to_owned());
-        all.dedup();
-        User { name, groups: all }
-    }
-
-    /// The user with all permissions.
-    pub(crate) fn admin() -> User {
-        User::new("kube-testserver:admin", &["system:masters"])
-    }
-}
-
-/// The namespace and name of the service account that a user is.
-fn account(user: &str) -> Option<(&str, &str)> {
-    user.strip_prefix(ACCOUNT)?.split_once(':')
-}
 
 /// The user of a request that is allowed, or the error for a rejected one. `known` is the user of a service that needs no
 /// credentials.

@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
-use super::User;
-use crate::controllers::{list, selects, text};
+use crate::fields::{list, selects, text};
 use crate::storage::{Store, storage_key};
+use crate::user::User;
 
 pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
 

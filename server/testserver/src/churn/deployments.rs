@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::model::Work;
 use super::pods::{Life, set};
 use super::{Churn, objects};
-use crate::controllers::{fnv, letters};
+use crate::fields::{fnv, letters};
 
 /// The number of replica sets kept for older templates, so that a rollout can be undone.
 const KEPT_SETS: usize = 2;

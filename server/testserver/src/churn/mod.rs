@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::controllers::letters;
+use crate::fields::{event, letters};
 use crate::server::TestServer;
 use model::{Deployment, Due, Pod, Pods, Work};
 use pods::Life;
@@ -532,7 +532,7 @@ impl Churn {
             .unwrap_or_default();
         let name = format!("{about}.{number:016x}");
         let now = self.server.timestamp();
-        if let Some(event) = self.create(objects::event(&name, object, kind, reason, message, &now)) {
+        if let Some(event) = self.create(event(&name, object, kind, reason, message, &now)) {
             self.events.push_back(key_of(&event));
         }
         while self.events.len() > self.max_events

@@ -228,38 +228,6 @@ pub(super) fn bare_pod(namespace: &str, name: &str) -> Value {
     })
 }
 
-/// An event that occurred once.
-pub(crate) fn event(name: &str, object: &Value, kind: &str, reason: &str, message: &str, now: &str) -> Value {
-    let text = |pointer: &str| {
-        object
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-    };
-    let namespace = match text("/metadata/namespace") {
-        "" => "default",
-        namespace => namespace,
-    };
-    let component = match reason {
-        "Scheduled" | "FailedScheduling" => "default-scheduler",
-        "ScalingReplicaSet" => "deployment-controller",
-        "SuccessfulCreate" | "SuccessfulDelete" => "replicaset-controller",
-        "NodeNotReady" | "NodeReady" => "node-controller",
-        _ => "kubelet",
-    };
-    json!({
-        "apiVersion": "v1", "kind": "Event",
-        "metadata": { "name": name, "namespace": namespace },
-        "involvedObject": {
-            "apiVersion": text("/apiVersion"), "kind": text("/kind"), "name": text("/metadata/name"),
-            "namespace": text("/metadata/namespace"), "uid": text("/metadata/uid"),
-        },
-        "type": kind, "reason": reason, "message": message, "count": 1,
-        "firstTimestamp": now, "lastTimestamp": now, "source": { "component": component },
-        "reportingComponent": component, "reportingInstance": "",
-    })
-}
-
 /// A service for an application.
 pub(super) fn service(namespace: &str, name: &str, index: usize) -> Value {
     let address = format!("10.96.{}.{}", (index / 250) % 250, index % 250 + 1);

@@ -1,35 +1,33 @@
-//! Controllers of a cluster, run by the server: they act some time after the write that they react to, on tokio's clock.
-//!
-//! The store queues the events that concern them; `routes.rs` translates changes into the objects to reconcile. One task
-//! performs the steps (`run.rs`), a batch at a time, and ends when there is nothing left to do: a server at rest has no task.
-//! Every reconciler is level-triggered: it reads the current objects, moves them one step closer to their specs, and keeps no
-//! state of its own. It runs under the lock of the store, so that what it reads is current and no expectations are needed.
-//!
-//! The rules of garbage collection and namespace deletion are in `write/garbage.rs`, which performs them at once on servers
-//! without controllers.
+//! The controllers that a server runs, and their work: settings, rules, queues. `reconcile` performs it.
 
-mod cluster;
-mod daemon_set;
-mod deployment;
-mod endpoint_slice;
-mod fields;
-mod job;
-mod kubelet;
-mod pods;
-mod queue;
-mod replica_set;
-mod revisions;
-mod routes;
-mod rules;
-mod run;
-mod scheduler;
-mod stateful_set;
+pub(crate) mod queue;
+pub(crate) mod rules;
+mod running;
 
 use crate::storage::Event;
 
-pub(crate) use fields::{fnv, letters, list, selects, text};
 pub use rules::PodRule;
-pub(crate) use run::Running;
+pub(crate) use running::{Memory, PodState, Running};
+
+/// The collections whose objects are reconciled, and their controllers.
+pub(crate) const RECONCILED: &[(&str, Controller)] = &[
+    ("deployments.apps", Controller::Deployments),
+    ("replicasets.apps", Controller::ReplicaSets),
+    ("statefulsets.apps", Controller::StatefulSets),
+    ("daemonsets.apps", Controller::DaemonSets),
+    ("jobs.batch", Controller::Jobs),
+    ("services", Controller::EndpointSlices),
+    ("pods", Controller::Scheduler),
+    ("pods", Controller::Kubelet),
+];
+
+/// Collections whose changes concern other objects only.
+const OBSERVED: &[&str] = &["nodes", "endpointslices.discovery.k8s.io"];
+
+/// Whether changes of a collection concern any controller.
+fn is_followed(collection: &str) -> bool {
+    RECONCILED.iter().any(|(known, _)| *known == collection) || OBSERVED.contains(&collection)
+}
 
 /// One controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -219,7 +217,7 @@ impl Controllers {
     /// Whether an event concerns one of these controllers.
     pub(crate) fn act_on(self, event: &Event) -> bool {
         match event {
-            Event::Changed { collection, .. } => routes::is_followed(collection),
+            Event::Changed { collection, .. } => is_followed(collection),
             Event::Removed { .. } | Event::Marked { .. } | Event::Owned { .. } => {
                 self.has(Controller::Garbage) || self.has(Controller::Namespaces)
             }

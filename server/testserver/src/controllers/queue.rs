@@ -8,14 +8,14 @@ use super::Controller;
 
 /// An object that a controller reconciles.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Request {
-    pub(super) controller: Controller,
+pub(crate) struct Request {
+    pub(crate) controller: Controller,
     /// `namespace/name`, or `name`.
-    pub(super) key: String,
+    pub(crate) key: String,
 }
 
 impl Request {
-    pub(super) fn new(controller: Controller, key: impl Into<String>) -> Request {
+    pub(crate) fn new(controller: Controller, key: impl Into<String>) -> Request {
         Request {
             controller,
             key: key.into(),
@@ -25,7 +25,7 @@ impl Request {
 
 /// A FIFO queue without duplicates, and timers: the earliest one for each request.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(crate) struct Queue {
     ready: VecDeque<Request>,
     queued: HashSet<Request>,
     timers: BTreeMap<(Instant, u64), Request>,
@@ -35,14 +35,14 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn push(&mut self, request: Request) {
+    pub(crate) fn push(&mut self, request: Request) {
         if self.queued.insert(request.clone()) {
             self.ready.push_back(request);
         }
     }
 
     /// Queues a request at a later time, or earlier if it already has an earlier timer.
-    pub(super) fn push_at(&mut self, at: Instant, request: Request) {
+    pub(crate) fn push_at(&mut self, at: Instant, request: Request) {
         if let Some(timer) = self.timed.get(&request).copied() {
             if timer.0 <= at {
                 return;
@@ -55,24 +55,24 @@ impl Queue {
         self.timers.insert(timer, request);
     }
 
-    pub(super) fn pop(&mut self) -> Option<Request> {
+    pub(crate) fn pop(&mut self) -> Option<Request> {
         let request = self.ready.pop_front()?;
         self.queued.remove(&request);
         Some(request)
     }
 
     /// The number of requests that can be processed now.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.ready.len()
     }
 
     /// The time of the earliest timer.
-    pub(super) fn next_timer(&self) -> Option<Instant> {
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
         self.timers.keys().next().map(|(at, _)| *at)
     }
 
     /// Queues the requests whose time has come.
-    pub(super) fn expire(&mut self, now: Instant) {
+    pub(crate) fn expire(&mut self, now: Instant) {
         while let Some(entry) = self.timers.first_entry() {
             if entry.key().0 > now {
                 return;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube_api_protocol::selector::{LabelSelector, SelectorError};
 use serde_json::Value;
 
-use super::fields::text;
+use crate::fields::text;
 
 /// How the pods that a rule matches run; see [`TestServer::pod_rule`](crate::TestServer::pod_rule).
 ///
@@ -39,16 +39,16 @@ pub struct PodRule {
     namespace: Option<String>,
     name: Option<String>,
     node: Option<String>,
-    pub(super) start_after: Duration,
+    pub(crate) start_after: Duration,
     /// `None`: the pod never becomes ready.
-    pub(super) ready_after: Option<Duration>,
-    pub(super) exit: Exit,
-    pub(super) end_after: Duration,
+    pub(crate) ready_after: Option<Duration>,
+    pub(crate) exit: Exit,
+    pub(crate) end_after: Duration,
 }
 
 /// When and how the containers of a pod end by themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Exit {
+pub(crate) enum Exit {
     /// By the restart policy: never, or with success after a second if the pod is not to be restarted.
     Usual,
     Never,
@@ -156,7 +156,7 @@ impl PodRule {
         self
     }
 
-    pub(super) fn matches(&self, pod: &Value) -> bool {
+    pub(crate) fn matches(&self, pod: &Value) -> bool {
         let is = |wanted: &Option<String>, pointer: &str| {
             wanted.as_ref().is_none_or(|wanted| wanted == text(pod, pointer))
         };
@@ -169,7 +169,7 @@ impl PodRule {
 }
 
 /// The rule for a pod: the latest that matches it.
-pub(super) fn rule_for(rules: &[PodRule], pod: &Value) -> PodRule {
+pub(crate) fn rule_for(rules: &[PodRule], pod: &Value) -> PodRule {
     let matching = rules.iter().rev().find(|rule| rule.matches(pod));
     matching.cloned().unwrap_or_else(PodRule::all)
 }

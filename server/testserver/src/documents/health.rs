@@ -1,6 +1,6 @@
 //! Health checks and metrics.
 
-use crate::server::state::ServerState;
+use crate::state::ServerState;
 
 /// The checks that a verbose response lists.
 const CHECKS: &[&str] = &["ping", "log", "etcd"];

@@ -13,9 +13,9 @@ use kube_api_protocol::status::ApiError;
 use serde_json::{Value, json};
 
 use crate::kinds::Registry;
-use crate::server::state::ServerState;
-use crate::transport::body::TestBody;
-use crate::transport::response;
+use crate::response;
+use crate::response::body::TestBody;
+use crate::state::ServerState;
 
 /// The response for a path that is not a resource.
 pub(crate) fn answer(

@@ -14,11 +14,12 @@ use kube_api_protocol::table;
 use kube_api_protocol::watch::{self, EventType};
 use serde_json::Value;
 
+use crate::clock::Clock;
 use crate::fault::{Poison, Poisons};
-use crate::kinds::{Kind, empty_parts};
-use crate::server::clock::Clock;
-use crate::server::state::ServerState;
+use crate::kinds::Kind;
+use crate::state::ServerState;
 use crate::storage::{Change, Stored};
+use crate::typed;
 
 /// Encodes the objects of one response.
 #[derive(Debug)]
@@ -190,7 +191,7 @@ impl Encoder {
     pub(crate) fn bookmark(&self, revision: u64, end_of_initial: bool) -> Value {
         let version = revision.to_string();
         watch::bookmark(self.resource(), self.form, &version, end_of_initial, || {
-            empty_parts(&self.kind)
+            typed::empty_parts(&self.kind)
         })
     }
 

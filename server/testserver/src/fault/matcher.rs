@@ -3,7 +3,7 @@
 
 use kube_api_protocol::request::Verb;
 
-use crate::transport::journal::SeenRequest;
+use crate::journal::SeenRequest;
 
 /// The requests that a fault applies to. By default only the next matching request.
 ///

@@ -23,7 +23,7 @@ pub(crate) use shape::{Shaper, broken};
 pub use watch::Which;
 pub(crate) use watch::{BookmarkForm, Edit, WatchFault};
 
-use crate::transport::journal::SeenRequest;
+use crate::journal::SeenRequest;
 
 /// The active faults.
 #[derive(Debug)]

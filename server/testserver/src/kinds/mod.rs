@@ -4,9 +4,10 @@
 //! The [`Registry`] finds kinds by path or by name. Independent of stored objects and of HTTP.
 
 mod builtin;
+pub(crate) mod client_config;
+mod conversion;
 mod convert;
 mod crd;
-mod empty;
 mod fields;
 mod registry;
 mod scale;
@@ -18,15 +19,14 @@ use kube_api_protocol::resource::Resource;
 use kube_protobuf::schema::{self, Message};
 use serde_json::Value;
 
-use crate::webhooks::Conversion;
 pub use kube_api_protocol::jsonpath::{JsonPath, JsonPathError};
 pub use kube_api_protocol::resource::Column;
 
+pub(crate) use conversion::Conversion;
 pub(crate) use crd::{
     TakenNames, accepted_names, add_stored_version, initial_crd_status, is_established, next_crd_status,
     set_crd_defaults, validate_crd, validate_crd_update,
 };
-pub(crate) use empty::empty_parts;
 pub use registry::Registry;
 pub(crate) use scale::ScaleError;
 

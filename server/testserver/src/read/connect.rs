@@ -3,38 +3,18 @@
 //! No containers run here. Logs are those that a test has set; everything else fails as on a real server, for a pod
 //! without a node or with a kubelet that cannot be reached.
 
-use std::collections::HashMap;
-
 use http::{Response, StatusCode};
 use kube_api_protocol::status::ApiError;
-use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::Target;
-use crate::server::state::ServerState;
+use crate::response;
+use crate::response::body::TestBody;
+use crate::state::ServerState;
 use crate::storage::storage_key;
-use crate::transport::body::TestBody;
-use crate::transport::response;
 
 /// The subresources that are handled here.
 pub(crate) const CONNECT: &[&str] = &["attach", "exec", "log", "portforward", "proxy"];
-
-/// The logs that a test has set, by pod (`namespace/name`) and container.
-#[derive(Debug, Default)]
-pub(crate) struct Logs(Mutex<HashMap<(String, String), String>>);
-
-impl Logs {
-    pub(crate) fn set(&self, pod: &str, container: &str, text: String) {
-        self.0.lock().insert((pod.to_owned(), container.to_owned()), text);
-    }
-
-    fn get(&self, pod: &str, container: &str) -> Option<String> {
-        self.0
-            .lock()
-            .get(&(pod.to_owned(), container.to_owned()))
-            .cloned()
-    }
-}
 
 /// Answers a request to a running container.
 pub(crate) fn connect(

@@ -1,21 +1,19 @@
 //! Lists: selects the version, the objects of a page, and the start of the next page.
 //! Accepts validated options and returns the response body.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use kube_api_protocol::field_error::quote;
 use kube_api_protocol::list::{ContinueToken, ListMeta};
 use kube_api_protocol::request::{ListOptions, VersionMatch, parse_version};
 use kube_api_protocol::status::ApiError;
-use parking_lot::Mutex;
 
 use crate::encode::Encoder;
 use crate::fault::ListFault;
-use crate::read::selection::Selection;
-use crate::server::state::ServerState;
+use crate::response::body::{ListBody, TestBody};
+use crate::select::selection::Selection;
+use crate::state::ServerState;
 use crate::storage::{Stored, View};
-use crate::transport::body::{ListBody, TestBody};
 
 /// One page of a list, not yet encoded.
 #[derive(Debug)]
@@ -98,7 +96,13 @@ pub(crate) async fn page(
                             Ok(Some(view)) => view.count(&prefix, &from),
                             _ => 0,
                         };
-                        page.remaining = state.page_counts.remaining(&scope, began, &page, count);
+                        page.remaining = state.page_counts.remaining(
+                            &scope,
+                            began,
+                            page.continue_token.as_deref(),
+                            page.items.len(),
+                            count,
+                        );
                     }
                     return Ok(page);
                 }
@@ -222,43 +226,6 @@ fn select(
         page.continue_token = Some(next.encode());
     }
     Ok(page)
-}
-
-/// The number of objects after recent pages, by collection, scope and token.
-///
-/// Counting them for each page would make a paged list quadratic.
-#[derive(Debug, Default)]
-pub(crate) struct PageCounts {
-    recent: Mutex<VecDeque<(String, usize)>>,
-}
-
-/// The number of paged lists that can be cached at the same time.
-const RECENT_PAGES: usize = 256;
-
-impl PageCounts {
-    /// Returns the number of objects after a page, and caches it for the next one. `count` counts all objects from the
-    /// start of the page.
-    fn remaining(
-        &self,
-        scope: &str,
-        began: &str,
-        page: &Page,
-        count: impl FnOnce() -> usize,
-    ) -> Option<usize> {
-        let next = page.continue_token.as_deref()?;
-        let key = |token: &str| format!("{scope} {token}");
-        let mut recent = self.recent.lock();
-        let known = recent
-            .iter()
-            .find(|(place, _)| !began.is_empty() && *place == key(began));
-        let all = known.map_or_else(count, |(_, following)| *following);
-        let following = all.saturating_sub(page.items.len());
-        if recent.len() == RECENT_PAGES {
-            recent.pop_front();
-        }
-        recent.push_back((key(next), following));
-        Some(following)
-    }
 }
 
 fn signed(revision: u64) -> i64 {

@@ -2,9 +2,7 @@
 //! Accepts a resolved target and its options, returns the response. Writes nothing.
 
 pub(crate) mod connect;
-pub(crate) mod lens;
 pub(crate) mod list;
-pub(crate) mod selection;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,14 +16,13 @@ use kube_api_protocol::status::ApiError;
 use crate::encode::Encoder;
 use crate::fault::Fault;
 use crate::kinds::Kind;
-use crate::read::lens::Lens;
-use crate::read::selection::Selection;
-use crate::server::state::ServerState;
+use crate::response;
+use crate::response::body::TestBody;
+use crate::select::lens::Lens;
+use crate::select::selection::Selection;
+use crate::state::ServerState;
 use crate::storage::storage_key;
-use crate::transport::body::TestBody;
-use crate::transport::response;
 use crate::watch::{Start, WatchBody, WatchSpec};
-use crate::write::{self, Origin, Place};
 
 /// The target of a read request.
 #[derive(Debug)]
@@ -115,29 +112,6 @@ pub(crate) async fn get(state: &ServerState, target: Target<'_>) -> Result<Respo
         ApiError::corrupt_object(&key, object.revision, &why)
     })?;
     Ok(response::object(StatusCode::OK, accepted, &encoder, &object))
-}
-
-/// `GET` of the scale of one object.
-pub(crate) async fn scale(state: &ServerState, target: Target<'_>) -> Result<Response<TestBody>, ApiError> {
-    let stored_as = state.registry.read().stored(target.kind);
-    let place = Place {
-        kind: target.kind,
-        stored_as: &stored_as,
-        namespace: target.namespace,
-        name: target.name.unwrap_or_default(),
-        origin: Origin::Client,
-        conformant: false,
-        dry_run: true,
-        manager: None,
-        webhooks: None,
-        grantor: None,
-        warnings: None,
-    };
-    let object = place.current(&state.store.read())?;
-    Ok(response::json(
-        StatusCode::OK,
-        write::read_scale(state, &place, &object).await?.to_string(),
-    ))
 }
 
 /// `GET` of a collection.

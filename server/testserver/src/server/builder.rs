@@ -5,24 +5,26 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use parking_lot::{Mutex, RwLock};
 use tokio::net::ToSocketAddrs;
 
-use crate::auth::User;
+use crate::clock::Clock;
 use crate::controllers::{Controller, Controllers, Running};
 use crate::fault::Faults;
+use crate::hooks::{ConversionWebhook, Phase, Services, Webhook};
+use crate::hub::Hub;
+use crate::journal::Journal;
 use crate::kinds::{Kind, Registry};
-use crate::read::connect::Logs;
-use crate::read::list::PageCounts;
-use crate::server::clock::Clock;
-use crate::server::state::{Config, Secret, ServerState, Timing, UserWithoutPermissions};
+use crate::logs::Logs;
+use crate::reconcile;
 use crate::server::{Snapshot, TestServer};
+use crate::state::{Config, ServerState, Timing};
 use crate::storage::Store;
+use crate::storage::page_counts::PageCounts;
 use crate::storage::replica::Replicas;
-use crate::transport::journal::Journal;
 use crate::transport::socket::Listening;
-use crate::watch::hub::Hub;
-use crate::webhooks::{ConversionWebhook, Phase, Services, Webhook};
+use crate::user::{Secret, User, UserWithoutPermissions};
 
 /// Settings of a [`TestServer`]; every one has a default.
 #[derive(Clone, Debug)]
@@ -32,7 +34,7 @@ pub struct TestServerBuilder {
     kinds: Vec<Kind>,
     remote: bool,
     #[cfg(feature = "tls")]
-    tls: Option<crate::transport::tls::Tls>,
+    tls: Option<crate::tls::Tls>,
     registry: Option<Registry>,
     snapshot: Option<Snapshot>,
 }
@@ -308,14 +310,14 @@ impl TestServerBuilder {
     /// The certificates cannot be generated.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, addresses: &[std::net::IpAddr]) -> io::Result<Self> {
-        self.tls = Some(crate::transport::tls::Tls::generate(addresses)?);
+        self.tls = Some(crate::tls::Tls::generate(addresses)?);
         Ok(self)
     }
 
     /// Serves HTTPS with these certificates, in PEM: the server's, its key, and the authority of clients.
     #[cfg(feature = "cli")]
     pub(crate) fn tls_with(mut self, certificate: &[u8], key: &[u8], clients: &[u8]) -> io::Result<Self> {
-        self.tls = Some(crate::transport::tls::Tls::read(certificate, key, clients)?);
+        self.tls = Some(crate::tls::Tls::read(certificate, key, clients)?);
         Ok(self)
     }
 
@@ -384,6 +386,7 @@ impl TestServerBuilder {
             audit: Mutex::new(fastrand::Rng::with_seed(self.config.seed ^ 0xa0d17)),
             refusing: AtomicBool::new(false),
             controllers: Running::default(),
+            reconcile: |state, wake| reconcile::run(state, wake).boxed(),
             this: this.clone(),
             #[cfg(feature = "tls")]
             tls: self.tls,

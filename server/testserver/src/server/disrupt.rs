@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::TestServer;
 use super::objects::expect;
 use crate::fault::{Fault, FaultHandle, Poison, RequestMatcher};
-use crate::watch::hub::Order;
+use crate::hub::Order;
 use crate::write::{self, DeleteOptions, NewObject, Place};
 
 /// Disruptions.

@@ -1,7 +1,6 @@
 //! The public handle of a server: build it, fill it, observe it, disrupt it.
 
 pub(crate) mod builder;
-pub(crate) mod clock;
 mod disrupt;
 mod manifests;
 mod mirror;
@@ -9,7 +8,6 @@ mod objects;
 mod observe;
 mod replica;
 pub(crate) mod snapshot;
-pub(crate) mod state;
 mod system;
 
 use std::io;
@@ -19,11 +17,11 @@ use kube::{Client, Config};
 use serde_json::json;
 use tokio::net::ToSocketAddrs;
 
-use crate::auth::User;
 use crate::server::builder::TestServerBuilder;
-use crate::server::state::ServerState;
+use crate::state::ServerState;
 use crate::transport::service::TestService;
 use crate::transport::socket::Listening;
+use crate::user::User;
 
 pub use replica::ReplicaHandle;
 pub use snapshot::Snapshot;
@@ -138,7 +136,7 @@ impl TestServer {
     /// The certificate authority of a server that speaks TLS, in PEM.
     #[cfg(feature = "tls")]
     pub fn certificate_authority(&self) -> Option<&str> {
-        self.state.tls.as_ref().map(crate::transport::tls::Tls::authority)
+        self.state.tls.as_ref().map(crate::tls::Tls::authority)
     }
 
     /// The configuration of a client over the socket; `None` without one. Retries are off.

@@ -11,7 +11,7 @@ use super::TestServer;
 use crate::controllers::PodRule;
 use crate::kinds::Kind;
 use crate::patch::Manager;
-use crate::server::state::ServerState;
+use crate::state::ServerState;
 use crate::storage::{Collection, Store, storage_key};
 use crate::write::{self, DeleteOptions, Made, NewObject, Part, Place};
 

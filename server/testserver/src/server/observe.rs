@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube_api_protocol::request::Verb;
 
 use super::TestServer;
-use crate::transport::journal::SeenRequest;
+use crate::journal::SeenRequest;
 
 /// Timeout of [`TestServer::wait_for`], on tokio's clock.
 const TIMEOUT: Duration = Duration::from_secs(30);

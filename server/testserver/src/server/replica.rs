@@ -3,8 +3,8 @@
 use kube::Client;
 
 use super::TestServer;
+use crate::hub::Order;
 use crate::transport::service::TestService;
-use crate::watch::hub::Order;
 
 /// One replica of a server built with [`replicas`](crate::TestServerBuilder::replicas): its own view of one storage.
 ///

@@ -3,6 +3,7 @@
 
 mod collection;
 mod object;
+pub(crate) mod page_counts;
 pub(crate) mod replica;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};

@@ -16,17 +16,18 @@ use kube_api_protocol::gzip;
 use kube_api_protocol::request::{Query, ResourcePath, Verb};
 use kube_api_protocol::status::ApiError;
 
-use crate::auth::User;
 use crate::documents;
 use crate::fault::{Answer, Fault, Shaper};
+use crate::journal::SeenRequest;
 use crate::kinds::Kind;
 use crate::read::{self, Target, connect};
-use crate::server::state::ServerState;
-use crate::transport::body::TestBody;
-use crate::transport::journal::SeenRequest;
+use crate::response::body::TestBody;
+use crate::state::ServerState;
+use crate::user::User;
 use crate::webhooks;
+use crate::write;
 use crate::write::request::{self as write_request, Writing};
-use crate::{auth, transport::response};
+use crate::{auth, response};
 
 /// The server as a tower service, used by in-process clients.
 #[derive(Clone, Debug)]
@@ -354,7 +355,7 @@ async fn act(
         return Ok(response::warned(response, &warnings));
     }
     match (seen.verb, path.subresource.as_deref()) {
-        (Verb::Get, Some("scale")) => read::scale(state, target).await,
+        (Verb::Get, Some("scale")) => write::get_scale(state, target).await,
         (Verb::Get, _) => read::get(state, target).await,
         (Verb::List, _) => read::list(state, target).await,
         (Verb::Watch, _) => read::watch(state, target).await,

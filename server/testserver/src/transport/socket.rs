@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs, lookup_host};
 use tokio_util::sync::CancellationToken;
 
-use crate::server::state::ServerState;
+use crate::state::ServerState;
 use crate::transport::service::TestService;
 
 /// Timeout for a client to send the head of a request.

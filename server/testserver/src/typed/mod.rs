@@ -48,7 +48,7 @@ pub(crate) fn normalize(kind: &Kind, object: &mut Map<String, Value>) {
     }
 }
 
-/// The fields of an empty object, without type and metadata: those that Go prints even if they are empty.
+/// The parts of a bookmark besides type and metadata: those that Go prints even if they are empty. Custom kinds have none.
 pub(crate) fn empty_parts(kind: &Kind) -> Map<String, Value> {
     let empty = Value::Object(Map::new());
     let printed = kind
@@ -61,6 +61,10 @@ pub(crate) fn empty_parts(kind: &Kind) -> Map<String, Value> {
     let mut parts = printed.unwrap_or_default();
     for of_every_object in ["apiVersion", "kind", "metadata"] {
         parts.remove(of_every_object);
+    }
+    // A bookmark comes from the internal type, in which the number of replicas is never absent.
+    if kind.group == "apps" && kind.scale.is_some() {
+        parts["spec"]["replicas"] = 0.into();
     }
     parts
 }

@@ -21,13 +21,12 @@ use tokio::time::{Instant, Sleep};
 
 use crate::encode::Encoder;
 use crate::fault::{BookmarkForm, WatchFault, broken};
-use crate::read::selection::Selection;
-use crate::server::state::ServerState;
+use crate::hub::{OpenWatch, Order};
+use crate::select::selection::Selection;
+use crate::state::ServerState;
 use crate::storage::Stored;
-use crate::watch::hub::{OpenWatch, Order};
 
 mod edits;
-pub(crate) mod hub;
 
 use edits::Edits;
 

@@ -5,11 +5,12 @@ use base64::engine::general_purpose::STANDARD;
 use kube_api_protocol::status::ApiError;
 use serde_json::{Map, Value};
 
-use super::Phase;
-use super::backend::{Backend, Remote, Unsent};
-use super::hook::{Decider, DryRun, Hook};
-use super::request::{Admission, AdmissionRequest, Verdict};
-use crate::server::state::ServerState;
+use super::send::{Unsent, send};
+use crate::hooks::Phase;
+use crate::hooks::backend::{Backend, Remote};
+use crate::hooks::hook::{Decider, DryRun, Hook};
+use crate::hooks::request::{Admission, AdmissionRequest, Verdict};
+use crate::state::ServerState;
 
 /// Why a webhook has not decided.
 #[derive(Debug)]
@@ -54,8 +55,7 @@ pub(super) async fn call(
             if let Backend::Remote(remote) = backend {
                 review["apiVersion"] = review_version(remote)?.into();
             }
-            backend
-                .send(state, review, hook.timeout)
+            send(backend, state, review, hook.timeout)
                 .await
                 .map_err(|unsent| match unsent {
                     Unsent::NoClient(why) => Failure::Call(format!("could not get REST client: {why}")),

@@ -6,10 +6,10 @@ use kube_api_protocol::selector::LabelSelector;
 use kube_api_protocol::selector::selector_text;
 use serde_json::Value;
 
-use super::Phase;
-use super::backend::{Backend, Remote};
-use super::hook::{DEFAULT_TIMEOUT, Decider, DryRun, Hook};
-use super::rule::Rule;
+use crate::hooks::Phase;
+use crate::hooks::backend::{Backend, Remote};
+use crate::hooks::hook::{DEFAULT_TIMEOUT, Decider, DryRun, Hook};
+use crate::hooks::rule::Rule;
 use crate::storage::Store;
 
 const GROUP: &str = "admissionregistration.k8s.io";

@@ -5,8 +5,8 @@ use kube_api_protocol::status::ApiError;
 use serde_json::{Value, json};
 
 use super::dispatch::{Attributes, Incoming, Webhooks};
-use super::request::Operation;
-use crate::server::state::ServerState;
+use crate::hooks::Operation;
+use crate::state::ServerState;
 
 /// Has webhooks decide on a connection; returns their warnings. Reading a log is not a connection.
 pub(crate) async fn admit_connection(

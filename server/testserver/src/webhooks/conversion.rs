@@ -1,228 +1,79 @@
 //! Conversion webhooks of custom resources: functions of the test, and endpoints of stored definitions.
 
 use std::fmt;
-use std::future::Future;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use kube_api_protocol::field_error::FieldError;
 use kube_api_protocol::status::ApiError;
 use serde_json::{Map, Value, json};
 
-use super::backend::{Backend, Remote, Unsent};
+use super::send::{Unsent, send};
 use crate::admission::metadata;
-use crate::kinds::Kind;
-use crate::server::state::ServerState;
+use crate::hooks::backend::{Backend, Remote};
+use crate::kinds::{Conversion, Kind};
+use crate::state::ServerState;
 
 /// The timeout of a conversion, which definitions cannot set.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A conversion webhook that runs in the test process: a function that converts the objects of a custom resource between its
-/// versions.
-///
-/// Add it with [`TestServerBuilder::conversion_webhook`](crate::TestServerBuilder::conversion_webhook). It is called in place of
-/// the endpoint in the definition, if the definition has the strategy `Webhook`. Objects are stored in the storage version, and
-/// converted when they are read or written in another one; what it returns is checked as on a real server.
-///
-/// Objects that the test writes itself, with [`TestServer::create`](crate::TestServer::create) and the like, are stored in the
-/// version in which they are given, and converted when a client reads them.
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
-/// use kube_testserver::{ConversionWebhook, TestServer};
-/// use serde_json::json;
-///
-/// // `spec.size` of v1 is `spec.replicas` of v2.
-/// let rename = ConversionWebhook::new("widgets.example.com", |mut widget, version| {
-///     let (from, to) = if version == "example.com/v2" { ("size", "replicas") } else { ("replicas", "size") };
-///     let spec = widget["spec"].as_object_mut().ok_or("spec is required")?;
-///     if let Some(number) = spec.remove(from) {
-///         spec.insert(to.to_owned(), number);
-///     }
-///     Ok(widget)
-/// });
-/// let server = TestServer::builder().conversion_webhook(rename).build();
-/// let any = json!({ "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } });
-/// server.create(json!({
-///     "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-///     "metadata": { "name": "widgets.example.com" },
-///     "spec": {
-///         "group": "example.com", "scope": "Namespaced", "names": { "plural": "widgets", "kind": "Widget" },
-///         "versions": [
-///             { "name": "v1", "served": true, "storage": true, "schema": any },
-///             { "name": "v2", "served": true, "storage": false, "schema": any },
-///         ],
-///         "conversion": { "strategy": "Webhook", "webhook": {
-///             "conversionReviewVersions": ["v1"], "clientConfig": { "url": "https://localhost/unused" },
-///         } },
-///     },
-/// }));
-/// server.create(json!({
-///     "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "namespace": "shop", "name": "cart" },
-///     "spec": { "size": 3 },
-/// }));
-///
-/// let v2 = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v2", "Widget"));
-/// let widgets: Api<DynamicObject> = Api::namespaced_with(server.client(), "shop", &v2);
-/// assert_eq!(widgets.get("cart").await?.data["spec"], json!({ "replicas": 3 }));
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug)]
-#[must_use = "a webhook is called only after it is added to a server"]
-pub struct ConversionWebhook {
-    /// The name of the definition.
-    definition: String,
-    backend: Backend,
-}
-
-impl ConversionWebhook {
-    /// A webhook for the definition of this name, such as `widgets.example.com`. The function receives an object and the
-    /// `apiVersion` to convert it to, which it need not set; an error is reported to the client. It must not block.
-    pub fn new<F>(definition: impl Into<String>, convert: F) -> ConversionWebhook
-    where
-        F: Fn(Value, &str) -> Result<Value, String> + Send + Sync + 'static,
+/// Converts an object of another version to that of a kind.
+pub(crate) async fn convert(
+    conversion: &Conversion,
+    state: &ServerState,
+    mut object: Value,
+    to: &Kind,
+) -> Result<Value, ApiError> {
+    let version = metadata_of(&mut object).and_then(|metadata| metadata.remove("resourceVersion"));
+    let mut converted = converted(conversion, state, object, to)
+        .await
+        .map_err(ApiError::unknown)?;
+    if let Some(version) = version
+        && let Some(metadata) = metadata_of(&mut converted)
     {
-        let respond = move |review: Value| {
-            let response = convert_review(&review, &convert);
-            async move { response }.boxed()
-        };
-        ConversionWebhook {
-            definition: definition.into(),
-            backend: Backend::Reviews(Arc::new(respond)),
-        }
+        metadata.insert("resourceVersion".to_owned(), version);
     }
-
-    /// A webhook that receives a `ConversionReview` as JSON and returns one, as an HTTP handler does: for the handler of an
-    /// operator, without a socket.
-    pub fn reviews<F, R>(definition: impl Into<String>, respond: F) -> ConversionWebhook
-    where
-        F: Fn(Value) -> R + Send + Sync + 'static,
-        R: Future<Output = Value> + Send + 'static,
-    {
-        let respond = move |review: Value| respond(review).boxed();
-        ConversionWebhook {
-            definition: definition.into(),
-            backend: Backend::Reviews(Arc::new(respond)),
-        }
-    }
+    Ok(converted)
 }
 
-/// Answers a review by a function that converts one object.
-fn convert_review(review: &Value, convert: &impl Fn(Value, &str) -> Result<Value, String>) -> Value {
-    let request = &review["request"];
-    let version = request["desiredAPIVersion"].as_str().unwrap_or_default();
-    let objects = request["objects"].as_array().into_iter().flatten();
-    let converted: Result<Vec<Value>, String> = objects
-        .map(|object| {
-            let mut object = convert(object.clone(), version)?;
-            if let Some(object) = object.as_object_mut() {
-                object.insert("apiVersion".to_owned(), version.into());
-            }
-            Ok(object)
-        })
-        .collect();
-    let (converted, result) = match converted {
-        Ok(converted) => (converted, json!({ "status": "Success" })),
-        Err(why) => (Vec::new(), json!({ "status": "Failure", "message": why })),
-    };
-    json!({
-        "kind": review["kind"], "apiVersion": review["apiVersion"],
-        "response": { "uid": request["uid"], "convertedObjects": converted, "result": result },
-    })
-}
-
-/// How the objects of a definition are converted.
-pub(crate) struct Conversion {
-    /// Distinguishes the conversions of a definition before and after it is changed.
-    pub(crate) id: u64,
-    definition: String,
-    remote: Remote,
-}
-
-impl fmt::Debug for Conversion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {:?}", self.definition, self.remote)
+async fn converted(
+    conversion: &Conversion,
+    state: &ServerState,
+    object: Value,
+    to: &Kind,
+) -> Result<Value, String> {
+    let remote = Remote::parse(&conversion.client, &conversion.review_versions);
+    let for_kind = format!("conversion webhook for {}", Shown::of(&object));
+    let review_version = remote
+        .versions
+        .iter()
+        .find(|version| matches!(version.as_str(), "v1" | "v1beta1"));
+    let review_version = review_version.ok_or("no supported conversion review versions")?;
+    let uid = state.new_audit_id();
+    let review = json!({
+        "kind": "ConversionReview", "apiVersion": format!("apiextensions.k8s.io/{review_version}"),
+        "request": { "uid": uid, "desiredAPIVersion": to.api_version(), "objects": [object] },
+        "response": { "uid": "", "convertedObjects": null, "result": { "metadata": {} } },
+    });
+    let own = state.config.conversions.iter();
+    let own = own.rev().find(|own| own.definition == conversion.definition);
+    let remote = Backend::Remote(remote.clone());
+    let backend = own.map_or(&remote, |own| &own.backend);
+    let response = send(backend, state, review, TIMEOUT)
+        .await
+        .map_err(|unsent| match unsent {
+            Unsent::NoClient(why) | Unsent::Failed(why) => format!("{for_kind} failed: {why}"),
+        })?;
+    let mut converted =
+        verify(&uid, review_version, response).map_err(|why| format!("{for_kind} failed: {why}"))?;
+    if converted.len() != 1 {
+        let count = converted.len();
+        return Err(format!("{for_kind} returned {count} objects, expected 1"));
     }
-}
-
-impl Conversion {
-    /// The conversion of a definition; `None` if versions differ in their name only.
-    pub(crate) fn of(definition: &Value) -> Option<Conversion> {
-        static LAST: AtomicU64 = AtomicU64::new(0);
-        let conversion = definition.pointer("/spec/conversion")?;
-        if conversion["strategy"] != "Webhook" {
-            return None;
-        }
-        let webhook = &conversion["webhook"];
-        let name = definition.pointer("/metadata/name").and_then(Value::as_str);
-        Some(Conversion {
-            id: LAST.fetch_add(1, Ordering::Relaxed),
-            definition: name.unwrap_or_default().to_owned(),
-            remote: Remote::parse(&webhook["clientConfig"], &webhook["conversionReviewVersions"]),
-        })
-    }
-
-    /// Converts an object of another version to that of a kind.
-    pub(crate) async fn convert(
-        &self,
-        state: &ServerState,
-        mut object: Value,
-        to: &Kind,
-    ) -> Result<Value, ApiError> {
-        let version = metadata_of(&mut object).and_then(|metadata| metadata.remove("resourceVersion"));
-        let mut converted = self
-            .converted(state, object, to)
-            .await
-            .map_err(ApiError::unknown)?;
-        if let Some(version) = version
-            && let Some(metadata) = metadata_of(&mut converted)
-        {
-            metadata.insert("resourceVersion".to_owned(), version);
-        }
-        Ok(converted)
-    }
-
-    async fn converted(&self, state: &ServerState, object: Value, to: &Kind) -> Result<Value, String> {
-        let for_kind = format!("conversion webhook for {}", Shown::of(&object));
-        let review_version = self
-            .remote
-            .versions
-            .iter()
-            .find(|version| matches!(version.as_str(), "v1" | "v1beta1"));
-        let review_version = review_version.ok_or("no supported conversion review versions")?;
-        let uid = state.new_audit_id();
-        let review = json!({
-            "kind": "ConversionReview", "apiVersion": format!("apiextensions.k8s.io/{review_version}"),
-            "request": { "uid": uid, "desiredAPIVersion": to.api_version(), "objects": [object] },
-            "response": { "uid": "", "convertedObjects": null, "result": { "metadata": {} } },
-        });
-        let own = state.config.conversions.iter();
-        let own = own.rev().find(|own| own.definition == self.definition);
-        let remote = Backend::Remote(self.remote.clone());
-        let backend = own.map_or(&remote, |own| &own.backend);
-        let response = backend
-            .send(state, review, TIMEOUT)
-            .await
-            .map_err(|unsent| match unsent {
-                Unsent::NoClient(why) | Unsent::Failed(why) => format!("{for_kind} failed: {why}"),
-            })?;
-        let mut converted =
-            verify(&uid, review_version, response).map_err(|why| format!("{for_kind} failed: {why}"))?;
-        if converted.len() != 1 {
-            let count = converted.len();
-            return Err(format!("{for_kind} returned {count} objects, expected 1"));
-        }
-        let mut converted = converted.pop().unwrap_or_default();
-        check(&object, &converted, to).map_err(|why| format!("{for_kind} returned invalid object{why}"))?;
-        restore_metadata(object, &mut converted)
-            .map_err(|why| format!("{for_kind} returned invalid metadata: {why}"))?;
-        Ok(converted)
-    }
+    let mut converted = converted.pop().unwrap_or_default();
+    check(&object, &converted, to).map_err(|why| format!("{for_kind} returned invalid object{why}"))?;
+    restore_metadata(object, &mut converted)
+        .map_err(|why| format!("{for_kind} returned invalid metadata: {why}"))?;
+    Ok(converted)
 }
 
 fn metadata_of(object: &mut Value) -> Option<&mut Map<String, Value>> {

@@ -10,16 +10,17 @@ use kube_api_protocol::status::ApiError;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
-use super::hook::Hook;
-use super::request::{AdmissionRequest, Operation, Verdict};
-use super::rule::Subject;
-use super::{Phase, call, conditions, configuration};
-use crate::auth::User;
+use super::{call, configuration, conversion};
+use crate::hooks::hook::Hook;
+use crate::hooks::request::{AdmissionRequest, Operation, Verdict};
+use crate::hooks::rule::Subject;
+use crate::hooks::{Phase, conditions};
+use crate::journal::SeenRequest;
 use crate::kinds::Kind;
 use crate::patch;
-use crate::server::state::ServerState;
-use crate::transport::journal::SeenRequest;
+use crate::state::ServerState;
 use crate::typed;
+use crate::user::User;
 
 /// Kinds whose writes no webhook decides on, because a broken one could not be repaired.
 const EXEMPT: &[&str] = &[
@@ -390,7 +391,7 @@ impl<'a> Webhooks<'a> {
     /// Converts an object between two versions.
     async fn in_version(&self, to: &Kind, from: &Kind, object: Value) -> Result<Value, ApiError> {
         match &to.conversion {
-            Some(conversion) => conversion.convert(self.state, object, to).await,
+            Some(conversion) => conversion::convert(conversion, self.state, object, to).await,
             None => Ok(to.convert_from(from, object)),
         }
     }

@@ -10,10 +10,11 @@ use super::change::{CheckedChange, Draft, Part};
 use super::create::{self, NewObject, ValidObject};
 use super::delete::{self, DeleteOptions, Deleted, check_preconditions};
 use super::{Place, into_map};
-use crate::read::selection::Selection;
-use crate::server::state::ServerState;
+use crate::hooks::Operation;
+use crate::select::selection::Selection;
+use crate::state::ServerState;
 use crate::storage::{Store, Stored};
-use crate::webhooks::{Attributes, Operation, Webhooks};
+use crate::webhooks::{Attributes, Webhooks};
 
 /// Creates an object that a client sent. Without webhooks this is one step.
 pub(crate) async fn create_admitted(

@@ -11,7 +11,7 @@ use crate::admission::immutable;
 use crate::admission::metadata::{check, check_types, differs, has_generation, metadata_mut, text};
 use crate::kinds::{Kind, structural};
 use crate::patch;
-use crate::server::state::ServerState;
+use crate::state::ServerState;
 use crate::storage::storage_key;
 use crate::typed;
 

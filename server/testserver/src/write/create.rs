@@ -10,7 +10,7 @@ use super::{Origin, Place, check_decodes, check_depth, definition, into_map};
 use crate::admission::metadata::{check, check_types, has_generation, metadata_mut, text};
 use crate::kinds::structural;
 use crate::patch;
-use crate::server::state::ServerState;
+use crate::state::ServerState;
 use crate::storage::{Store, Stored, storage_key};
 use crate::typed;
 

@@ -7,10 +7,10 @@ use kube_api_protocol::status::ApiError;
 use serde_json::{Map, Value};
 
 use super::Origin;
+use crate::hub::Order;
 use crate::kinds::{self, TakenNames};
-use crate::server::state::ServerState;
+use crate::state::ServerState;
 use crate::storage::{Store, Stored};
-use crate::watch::hub::Order;
 
 pub(super) const GROUP: &str = "apiextensions.k8s.io";
 pub(super) const KIND: &str = "CustomResourceDefinition";

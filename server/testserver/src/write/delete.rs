@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::garbage::{CONTENTS, is_held};
 use super::{Origin, Place, definition, into_map};
 use crate::admission::metadata::metadata_mut;
-use crate::server::state::ServerState;
+use crate::state::ServerState;
 use crate::storage::{Store, Stored};
 
 /// The propagation policy for owned objects.

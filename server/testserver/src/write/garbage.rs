@@ -15,7 +15,7 @@ use crate::admission::metadata::{is_gone, metadata_mut};
 use crate::auth::rbac;
 use crate::kinds::Kind;
 use crate::patch::{self, Manager, PatchError};
-use crate::server::state::{ServerState, Timing};
+use crate::state::{ServerState, Timing};
 use crate::storage::{Event, Spot, Store, Stored, storage_key};
 
 /// Holds a namespace until it is empty. Unlike all others, this finalizer is in `spec.finalizers`.

@@ -4,7 +4,7 @@ use kube_api_protocol::status::ApiError;
 use serde_json::Value;
 
 use super::{Place, check_depth, definition};
-use crate::server::state::ServerState;
+use crate::state::ServerState;
 use crate::storage::{Store, storage_key};
 
 /// Creates or replaces an object. Only its resource version is this server's own.

@@ -3,6 +3,7 @@
 
 mod admit;
 mod change;
+mod commit;
 mod create;
 mod definition;
 mod delete;
@@ -25,16 +26,16 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 use crate::admission::metadata;
-use crate::auth::User;
 use crate::auth::escalation::{self, Grant};
 use crate::kinds::Kind;
 use crate::kinds::structural::{self, Patterns};
 use crate::patch::Manager;
-use crate::read::lens::Lens;
-use crate::server::state::ServerState;
+use crate::select::lens::Lens;
+use crate::state::ServerState;
 use crate::storage::{Store, Stored, storage_key};
 use crate::typed;
-use crate::webhooks::Webhooks;
+use crate::user::User;
+use crate::webhooks::{self, Webhooks};
 
 pub(crate) use admit::{create_admitted, delete_admitted, delete_collection};
 pub(crate) use change::{Made, Part};
@@ -43,7 +44,7 @@ pub(crate) use delete::{DeleteOptions, Deleted, Propagation, delete};
 pub(crate) use garbage::{follow_deferred, kind_of, settle};
 pub(crate) use mirror::{mirror, mirror_deletion};
 pub(crate) use review::review;
-pub(crate) use subresource::{apply_scale, bind, issue_token, read_scale, write_scale};
+pub(crate) use subresource::{apply_scale, bind, get_scale, issue_token, write_scale};
 pub(crate) use update::{update, update_now};
 
 /// The origin of a write.
@@ -252,7 +253,7 @@ impl Place<'_> {
     async fn keep(&self, state: &ServerState, object: Value) -> Result<Map<String, Value>, ApiError> {
         match &self.kind.conversion {
             Some(conversion) if !self.same_version() => {
-                let kept = conversion.convert(state, object, self.stored_as).await?;
+                let kept = webhooks::convert(conversion, state, object, self.stored_as).await?;
                 Ok(self.fit(into_map(self.kind, kept)?))
             }
             _ => self.keep_now(object),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Made, Part, Place, definition, update_now};
 use crate::patch::{self, Manager, PatchError};
-use crate::server::state::ServerState;
+use crate::state::ServerState;
 use crate::storage::{Event, Store, Stored};
 
 const FLOW_GROUP: &str = "flowcontrol.apiserver.k8s.io";

@@ -13,18 +13,20 @@ use kube_api_protocol::request::{ListOptions, Verb};
 use kube_api_protocol::status::ApiError;
 use serde_json::{Value, json};
 
-use crate::auth::{User, escalation};
+use crate::auth::escalation;
 use crate::encode::Encoder;
+use crate::hooks::Operation;
+use crate::journal::SeenRequest;
 use crate::kinds::Kind;
 use crate::patch::{self, Manager, PatchError, PatchType};
-use crate::read::lens::Lens;
-use crate::read::selection::Selection;
-use crate::server::state::ServerState;
+use crate::response;
+use crate::response::body::TestBody;
+use crate::select::lens::Lens;
+use crate::select::selection::Selection;
+use crate::state::ServerState;
 use crate::storage::Stored;
-use crate::transport::body::TestBody;
-use crate::transport::journal::SeenRequest;
-use crate::transport::response;
-use crate::webhooks::{Attributes, Incoming, Operation, Webhooks};
+use crate::user::User;
+use crate::webhooks::{Attributes, Incoming, Webhooks};
 use crate::write::{self, DeleteOptions, Deleted, Made, Origin, Part, Place, Propagation, Warnings};
 
 /// Resources whose deletion returns the object; all others return a `Status`.

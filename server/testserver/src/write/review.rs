@@ -3,10 +3,11 @@
 use serde_json::{Value, json};
 
 use crate::auth::rbac::{self, Action, Decision};
-use crate::auth::{User, issued, user_of_token};
-use crate::controllers::{list, text};
+use crate::auth::{issued, user_of_token};
+use crate::fields::{list, text};
 use crate::kinds::Kind;
-use crate::server::state::ServerState;
+use crate::state::ServerState;
+use crate::user::User;
 
 /// Responds to a review by a user. Without RBAC every user has all permissions.
 pub(crate) fn review(state: &ServerState, kind: &Kind, user: &User, mut object: Value) -> Value {

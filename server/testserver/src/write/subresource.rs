@@ -4,24 +4,24 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::{Response, StatusCode};
 use kube_api_protocol::field_error::FieldError;
 use kube_api_protocol::status::ApiError;
 use serde_json::{Value, json};
 
 use super::change::Made;
 use super::review::AUDIENCE;
-use super::{Part, Place, update};
+use super::{Origin, Part, Place, update};
 use crate::kinds::ScaleError;
 use crate::patch::{self, PatchError};
-use crate::server::state::ServerState;
+use crate::read::Target;
+use crate::response;
+use crate::response::body::TestBody;
+use crate::state::ServerState;
 use crate::storage::Stored;
 
 /// The Scale of an object.
-pub(crate) async fn read_scale(
-    state: &ServerState,
-    place: &Place<'_>,
-    stored: &Arc<Stored>,
-) -> Result<Value, ApiError> {
+async fn read_scale(state: &ServerState, place: &Place<'_>, stored: &Arc<Stored>) -> Result<Value, ApiError> {
     let shown = place.show(state, stored).await?;
     place
         .kind
@@ -194,4 +194,30 @@ pub(crate) async fn bind(
         Ok(Made::Changed(pod))
     })
     .await
+}
+
+/// `GET` of the scale of one object.
+pub(crate) async fn get_scale(
+    state: &ServerState,
+    target: Target<'_>,
+) -> Result<Response<TestBody>, ApiError> {
+    let stored_as = state.registry.read().stored(target.kind);
+    let place = Place {
+        kind: target.kind,
+        stored_as: &stored_as,
+        namespace: target.namespace,
+        name: target.name.unwrap_or_default(),
+        origin: Origin::Client,
+        conformant: false,
+        dry_run: true,
+        manager: None,
+        webhooks: None,
+        grantor: None,
+        warnings: None,
+    };
+    let object = place.current(&state.store.read())?;
+    Ok(response::json(
+        StatusCode::OK,
+        read_scale(state, &place, &object).await?.to_string(),
+    ))
 }

@@ -10,7 +10,7 @@ use super::garbage::is_held;
 use super::{Place, admit, definition, into_map};
 use crate::admission::metadata::{is_gone, metadata_mut, same};
 use crate::patch;
-use crate::server::state::ServerState;
+use crate::state::ServerState;
 use crate::storage::{Store, Stored};
 use crate::typed;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Column, Kind, ScalePaths, StoredAs};
-use crate::webhooks::Conversion;
+use crate::kinds::Conversion;
 
 pub(crate) use status::{
     TakenNames, accepted_names, add_stored_version, initial_crd_status, is_established, next_crd_status,

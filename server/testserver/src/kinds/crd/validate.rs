@@ -11,8 +11,8 @@ use kube_api_protocol::names;
 use serde_json::{Value, json};
 
 use super::{Names, flag, is_established, items, text};
+use crate::kinds::client_config;
 use crate::kinds::structural;
-use crate::typed::webhooks;
 
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] = &[
@@ -140,14 +140,14 @@ fn validate_conversion(conversion: &Value, errors: &mut Vec<FieldError>) {
         return;
     }
     match client {
-        Some(client) => webhooks::check_client(client, &at_client, errors),
+        Some(client) => client_config::check_client(client, &at_client, errors),
         None => errors.push(FieldError::required(
             at_client,
             "required when strategy is set to Webhook",
         )),
     }
     let versions: Vec<&str> = versions.iter().filter_map(Value::as_str).collect();
-    webhooks::check_review_versions(&versions, "", &at_versions, errors);
+    client_config::check_review_versions(&versions, "", &at_versions, errors);
 }
 
 /// Whether the bundle of a webhook is empty or has a certificate in PEM.
