@@ -1,6 +1,5 @@
 //! `Pager`: a list in pages, as a stream.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,9 +7,9 @@ use futures_core::Stream;
 use futures_core::stream::BoxStream;
 use futures_util::{StreamExt, stream};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
 
 use super::config::Deadlines;
+use super::pages::{Pages, read_page};
 use super::report::Violation;
 use super::transform::{Transformed, transformed};
 use crate::delta::Replacement;
@@ -18,7 +17,7 @@ use crate::object::Object;
 use crate::quarantine::BadObject;
 use crate::source::{ListRequest, ListerWatcher, VersionMatch};
 use crate::task;
-use crate::wire::{ListItem, ListMeta, SourceError};
+use crate::wire::{ListMeta, SourceError};
 
 /// client-go's page size.
 const PAGE_SIZE: u32 = 500;
@@ -224,8 +223,7 @@ impl<K: Object> Pager<K> {
     fn unbuffered(self) -> impl Stream<Item = Result<Page<K>, SourceError>> + Send + 'static {
         let paging = Paging {
             next: Some(self.first.clone()),
-            pages: 0,
-            tokens: HashSet::new(),
+            pages: Pages::new(self.first.clone(), MAX_PAGES),
             pager: self,
         };
         stream::unfold(paging, |mut paging| async move {
@@ -240,91 +238,53 @@ struct Paging<K> {
     pager: Pager<K>,
     /// The request for the next page.
     next: Option<ListRequest>,
-    pages: u32,
-    tokens: HashSet<String>,
+    pages: Pages,
 }
 
 impl<K: Object> Paging<K> {
     async fn next_page(&mut self) -> Option<Result<Page<K>, SourceError>> {
         let request = self.next.take()?;
-        if self.pages >= MAX_PAGES {
-            return Some(Err(Violation::TooManyPages(MAX_PAGES).into_error()));
-        }
         let is_first = request.continue_token.is_none();
-        let fetched = self.pager.fetch(request).await;
-        let (page, meta) = match fetched {
-            Err(SourceError::Api(error))
-                if error.is_expired() && !is_first && self.pager.full_list_if_expired =>
-            {
-                let whole = ListRequest {
-                    limit: None,
-                    ..self.pager.first.clone()
-                };
-                // If the server returns pages all the same, they follow, and an expired one of them is an error.
-                self.pager.full_list_if_expired = false;
-                match self.pager.fetch(whole).await {
-                    Ok((page, meta)) => (
-                        Page {
-                            restarted: true,
-                            ..page
-                        },
-                        meta,
-                    ),
-                    Err(error) => return Some(Err(error)),
-                }
+        let mut fetched = self.pager.fetch(request).await;
+        if let Err(SourceError::Api(error)) = &fetched
+            && error.is_expired()
+            && !is_first
+            && self.pager.full_list_if_expired
+        {
+            // If the server returns pages all the same, they follow, and an expired one of them is an error.
+            self.pager.full_list_if_expired = false;
+            fetched = self.pager.fetch(self.pages.whole()).await;
+            if let Ok((page, _)) = &mut fetched {
+                page.restarted = true;
             }
-            Err(error) => return Some(Err(error)),
-            Ok(fetched) => fetched,
-        };
-        self.pages += 1;
-        if let Some(token) = meta.continue_token.filter(|token| !token.is_empty()) {
-            if !self.tokens.insert(token.clone()) {
-                return Some(Err(Violation::RepeatedToken.into_error()));
-            }
-            // The token has the version: naming it again is an error.
-            self.next = Some(ListRequest {
-                continue_token: Some(token),
-                resource_version: None,
-                version_match: None,
-                ..self.pager.first.clone()
-            });
         }
-        Some(Ok(page))
+        Some(fetched.and_then(|(page, meta)| {
+            self.next = self.pages.advance(&meta).map_err(Violation::into_error)?;
+            Ok(page)
+        }))
     }
 }
 
 impl<K: Object> Pager<K> {
     async fn fetch(&self, request: ListRequest) -> Result<(Page<K>, ListMeta), SourceError> {
-        let mut page = Page {
-            objects: Vec::new(),
-            unreadable: Vec::new(),
-            resource_version: None,
-            remaining: None,
+        let (mut objects, mut unreadable) = (Vec::new(), Vec::new());
+        let items = self.source.list(request, None);
+        let meta = read_page(items, &self.deadlines, |object| {
+            match object.map(|object| transformed(None, object)) {
+                Ok(Transformed::Object(object)) => objects.push(object),
+                Ok(Transformed::Bad(bad)) | Err(bad) => unreadable.push(bad),
+                Ok(Transformed::Dropped { .. }) => {}
+            }
+        })
+        .await?;
+        let page = Page {
+            objects,
+            unreadable,
+            resource_version: meta.resource_version.clone(),
+            remaining: meta.remaining,
             restarted: false,
         };
-        let mut items = self.source.list(request, None);
-        let (mut what, mut limit) = ("response to a list", self.deadlines.list_headers);
-        loop {
-            let item = timeout(limit, items.next())
-                .await
-                .map_err(|_| SourceError::Deadline { what, after: limit })?;
-            match item.transpose()? {
-                None => return Err(Violation::Truncated.into_error()),
-                Some(ListItem::Progress { .. } | ListItem::Outside) => {}
-                Some(ListItem::Object(object)) => match transformed(None, object) {
-                    Transformed::Object(object) => page.objects.push(object),
-                    Transformed::Bad(bad) => page.unreadable.push(bad),
-                    Transformed::Dropped { .. } => {}
-                },
-                Some(ListItem::Unreadable(bad)) => page.unreadable.push(bad),
-                Some(ListItem::End(meta)) => {
-                    page.resource_version.clone_from(&meta.resource_version);
-                    page.remaining = meta.remaining;
-                    return Ok((page, meta));
-                }
-            }
-            (what, limit) = ("data of a list", self.deadlines.list_idle);
-        }
+        Ok((page, meta))
     }
 }
 

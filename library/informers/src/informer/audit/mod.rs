@@ -28,12 +28,13 @@ use super::member::Member;
 use super::process::InformerInner;
 use crate::key::ObjectKey;
 use crate::object::Object;
-use crate::reflector::{AuditConfig, Doubt, JitterRng, ReflectorHandle, ReflectorState, RelistReason};
+use crate::reflector::report::Violation;
+use crate::reflector::{AuditConfig, Doubt, JitterRng, Pages, ReflectorHandle, ReflectorState, RelistReason};
 use crate::shard::Shard;
 use crate::source::{ListRequest, ListerWatcher, ObjectIdentity, SourceError, VersionMatch};
 use crate::store::Held;
 use crate::version::ResourceVersion;
-use page::{Page, collect, compare, summary};
+use page::{Page, compare, summary};
 
 pub use page::Drift;
 pub use stats::AuditStats;
@@ -86,8 +87,9 @@ struct Start {
 #[derive(Default)]
 struct Pass {
     began: Option<Instant>,
-    start: Option<Start>,
-    token: Option<String>,
+    list: Option<(Start, Pages)>,
+    /// The request for the next page; `None` for the first one.
+    next: Option<ListRequest>,
     after: Option<ObjectKey>,
     failures: u32,
 }
@@ -195,7 +197,7 @@ impl<K: Object> Auditor<K> {
             Err(error) => return Verdict::Inconclusive(error.to_string()),
         };
         let verdict = self.verify(informer, &start, &page, is_newest, None, only).await;
-        let is_large = limit < LARGE_PROBE_LIMIT && page.token.is_some();
+        let is_large = limit < LARGE_PROBE_LIMIT && page.is_followed();
         let may_differ =
             matches!(verdict, Verdict::Agrees) && only.is_none() && start.shard.is_none() && is_large;
         if may_differ && self.sizes_differ(informer, &page) {
@@ -247,9 +249,8 @@ impl<K: Object> Auditor<K> {
             return next;
         }
         self.pass.after = page.last().or(self.pass.after.take());
-        self.pass.token = page.token;
         self.pass.failures = 0;
-        if self.pass.token.is_some() {
+        if self.pass.next.is_some() {
             return next;
         }
         self.count(|stats| {
@@ -269,38 +270,41 @@ impl<K: Object> Auditor<K> {
     async fn next_page(&mut self, informer: &InformerInner<K>) -> Result<(Page, Verdict), SourceError> {
         let no_version = || SourceError::Request("the cache has no version".to_owned());
         let limit = self.config.page_size;
-        let (start, page, is_newest) = match (self.pass.token.clone(), self.pass.start.clone()) {
-            (Some(token), Some(start)) => {
-                let mut request = page_request(&start, limit);
-                request.continue_token = Some(token);
-                match self.fetch(request, None).await {
-                    Ok(page) => (start, page, false),
-                    // Tokens live for a few minutes only. The server offers one that continues at the newest version.
-                    Err(error) if error.is_expired() => {
-                        let token = error.api().and_then(|error| error.continue_token.clone());
-                        let start = self.start(informer).ok_or_else(no_version)?;
-                        let mut request = page_request(&start, limit);
-                        request.continue_token = Some(token.ok_or(error)?);
-                        let page = self.fetch(request, None).await?;
-                        (start, page, true)
-                    }
-                    Err(error) => return Err(error),
+        let (page, is_newest) = match self.pass.next.clone() {
+            Some(request) => match self.fetch(request, None).await {
+                Ok(page) => (page, false),
+                // Tokens live for a few minutes only. The server offers one that continues at the newest version.
+                Err(error) if error.is_expired() => {
+                    let token = error.api().and_then(|error| error.continue_token.clone());
+                    let start = self.start(informer).ok_or_else(no_version)?;
+                    let pages = Pages::new(page_request(&start, limit), u32::MAX);
+                    let request = pages.continued(&token.ok_or(error)?);
+                    let page = self.fetch(request, None).await?;
+                    self.pass.list = Some((start, pages));
+                    (page, true)
                 }
-            }
-            _ => {
+                Err(error) => return Err(error),
+            },
+            None => {
                 let start = self.start(informer).ok_or_else(no_version)?;
                 // The pages of each pass end at other objects: one that follows an expired token may be served from the
                 // server's watch cache, which does not reveal what that cache lost.
                 let first = limit - (f64::from(limit / 2) * self.rng.next()) as u32;
-                let (page, is_newest) = self.read(&start, first.max(1), None).await?;
-                (start, page, is_newest)
+                let read = self.read(&start, first.max(1), None).await?;
+                let pages = Pages::new(page_request(&start, limit), u32::MAX);
+                self.pass.list = Some((start, pages));
+                read
             }
         };
-        let after = self.pass.after.clone();
+        let Some((start, pages)) = &mut self.pass.list else {
+            return Err(no_version());
+        };
+        let next = pages.advance(&page.meta).map_err(Violation::into_error)?;
+        let (start, after) = (start.clone(), self.pass.after.clone());
         let verdict = self
             .verify(informer, &start, &page, is_newest, after.as_ref(), None)
             .await;
-        self.pass.start = Some(start);
+        self.pass.next = next;
         Ok((page, verdict))
     }
 
@@ -346,7 +350,7 @@ impl<K: Object> Auditor<K> {
     async fn fetch(&self, request: ListRequest, only: Option<&ObjectKey>) -> Result<Page, SourceError> {
         let unsupported = || SourceError::Request("the source cannot list identities".to_owned());
         let items = self.source.identities(request, only).ok_or_else(unsupported)?;
-        timeout(REQUEST_TIMEOUT, collect(items))
+        timeout(REQUEST_TIMEOUT, Page::read(items))
             .await
             .unwrap_or(Err(SourceError::Deadline {
                 what: "page to compare",
@@ -364,7 +368,7 @@ impl<K: Object> Auditor<K> {
         after: Option<&ObjectKey>,
         only: Option<&ObjectKey>,
     ) -> Verdict {
-        let Some(version) = &page.version else {
+        let Some(version) = &page.meta.resource_version else {
             return Verdict::Inconclusive("the page has no version".to_owned());
         };
         let order = ResourceVersion::compare(version, &start.version);

@@ -3,36 +3,53 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use futures_util::StreamExt;
-
 use crate::key::ObjectKey;
 use crate::object::Object;
-use crate::source::{Fetched, ListItem, ListStream, ObjectIdentity, SourceError};
+use crate::quarantine::BadObject;
+use crate::reflector::{Deadlines, read_page};
+use crate::source::{Fetched, ListMeta, ListStream, ObjectIdentity, SourceError};
 use crate::store::Held;
 
 /// A page of a collection, without the bodies of its objects.
 #[derive(Debug, Default)]
 pub(super) struct Page {
-    pub(super) version: Option<String>,
     pub(super) items: Vec<ObjectIdentity>,
     /// Objects that could not be read.
     pub(super) unreadable: HashSet<ObjectKey>,
     /// There is an object that could not be read, not even its key.
     pub(super) unidentified: bool,
-    pub(super) token: Option<String>,
-    pub(super) remaining: Option<u64>,
+    pub(super) meta: ListMeta,
 }
 
 impl Page {
+    /// Reads a page to its end.
+    pub(super) async fn read(items: ListStream<ObjectIdentity>) -> Result<Self, SourceError> {
+        let mut page = Self::default();
+        page.meta = read_page(items, &Deadlines::default(), |object| match object {
+            Ok(Fetched::New(object)) => page.items.push(*object),
+            Ok(Fetched::Unchanged(object)) => page.items.push((*object).clone()),
+            Err(BadObject { key: Some(key), .. }) => _ = page.unreadable.insert(key),
+            Err(_) => page.unidentified = true,
+        })
+        .await?;
+        Ok(page)
+    }
+
+    /// Whether there is a page after this one.
+    pub(super) fn is_followed(&self) -> bool {
+        let token = self.meta.continue_token.as_deref();
+        token.is_some_and(|token| !token.is_empty())
+    }
+
     pub(super) fn last(&self) -> Option<ObjectKey> {
         self.items.last().map(ObjectKey::of)
     }
 
     /// The number of objects of the whole collection, if the server reports it. An estimate.
     pub(super) fn total(&self) -> Option<u64> {
-        let rest = match (&self.token, self.remaining) {
-            (None, _) => 0,
-            (Some(_), remaining) => remaining?,
+        let rest = match self.is_followed() {
+            false => 0,
+            true => self.meta.remaining?,
         };
         Some(self.items.len() as u64 + rest)
     }
@@ -48,46 +65,19 @@ impl Page {
                 keys.first()
                     .is_none_or(|first| storage_order(after) < storage_order(first))
             });
-        if self.unidentified || !is_sorted && (after.is_some() || self.token.is_some()) {
+        if self.unidentified || !is_sorted && (after.is_some() || self.is_followed()) {
             return None;
         }
-        let upto = match &self.token {
-            None => None,
+        let upto = match self.is_followed() {
+            false => None,
             // A page without objects covers nothing.
-            Some(_) => Some(self.last()?),
+            true => Some(self.last()?),
         };
         Some(KeyRange {
             after: after.cloned(),
             upto,
         })
     }
-}
-
-/// Reads a page to its end.
-pub(super) async fn collect(mut items: ListStream<ObjectIdentity>) -> Result<Page, SourceError> {
-    let mut page = Page::default();
-    while let Some(item) = items.next().await {
-        match item? {
-            ListItem::Progress { .. } | ListItem::Outside => {}
-            ListItem::Object(Fetched::New(object)) => page.items.push(*object),
-            ListItem::Object(Fetched::Unchanged(object)) => page.items.push((*object).clone()),
-            ListItem::Unreadable(bad) => match bad.key {
-                Some(key) => {
-                    page.unreadable.insert(key);
-                }
-                None => page.unidentified = true,
-            },
-            ListItem::End(meta) => {
-                page.version = meta.resource_version;
-                page.token = meta.continue_token.filter(|token| !token.is_empty());
-                page.remaining = meta.remaining;
-                return Ok(page);
-            }
-        }
-    }
-    Err(SourceError::Malformed(
-        "the list ended before it was complete".to_owned(),
-    ))
 }
 
 /// The storage of the server sorts by namespace and name as one text.
@@ -188,7 +178,10 @@ mod tests {
     fn page(names: &[&str], token: Option<&str>) -> Page {
         Page {
             items: names.iter().map(|name| object(name, "u", "1")).collect(),
-            token: token.map(str::to_owned),
+            meta: ListMeta {
+                continue_token: token.map(str::to_owned),
+                ..ListMeta::default()
+            },
             ..Page::default()
         }
     }

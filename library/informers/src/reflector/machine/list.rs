@@ -6,7 +6,6 @@
 //! and a server that returns pages all the same gets each request at the paced rate.
 
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 use tokio::time::Instant;
 
@@ -14,6 +13,7 @@ use super::flow::Flow;
 use super::{Action, Context, Input, Machine, Phase, Upcoming, VersionCheck, relist_reason};
 use crate::reflector::backoff::{Failure, FailureClass};
 use crate::reflector::config::{Deadlines, InitialList};
+use crate::reflector::pages::Pages;
 use crate::reflector::report::{Operation, Resume, Violation};
 use crate::source::{ListRequest, VersionMatch};
 use crate::time::after;
@@ -26,16 +26,11 @@ const MAX_FAILED_PAGES: u32 = 3;
 
 /// A list, possibly between two pages.
 pub(super) struct Listing {
-    /// The request for the first page.
-    first: ListRequest,
+    pages: Pages,
     /// The request for the page that is being read or comes next.
     request: ListRequest,
-    /// The number of complete pages.
-    pages: u32,
     /// The version of the first page, which is that of the list.
     version: Option<String>,
-    /// Hashes of the continue tokens of this list.
-    tokens: HashSet<u64>,
     /// Hashes of the keys of the first objects of its pages.
     first_keys: HashSet<u64>,
     /// The page being read made progress.
@@ -48,13 +43,11 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    fn new(first: ListRequest, now: Instant) -> Self {
+    fn new(first: ListRequest, max_pages: u32, now: Instant) -> Self {
         Self {
             request: first.clone(),
-            first,
-            pages: 0,
+            pages: Pages::new(first, max_pages),
             version: None,
-            tokens: HashSet::new(),
             first_keys: HashSet::new(),
             progressed: false,
             started: now,
@@ -72,7 +65,7 @@ impl Listing {
 
     /// Whether a page has been received.
     pub(super) fn is_under_way(&self) -> bool {
-        self.pages > 0
+        self.pages.complete() > 0
     }
 
     pub(super) fn progress(&mut self, now: Instant) {
@@ -113,7 +106,7 @@ impl Listing {
 
 impl Machine {
     pub(super) fn new_list(&self, cx: &Context) -> Listing {
-        Listing::new(self.list_request(), cx.now)
+        Listing::new(self.list_request(), self.config.max_pages, cx.now)
     }
 
     pub(super) fn open_page(&mut self, mut listing: Listing, cx: &mut Context) {
@@ -172,40 +165,24 @@ impl Machine {
     }
 
     fn page_ended(&mut self, mut listing: Listing, meta: &ListMeta, cx: &mut Context) {
-        if listing.pages == 0 {
+        if !listing.is_under_way() {
             listing.version = meta.resource_version.clone();
         } else if meta.resource_version != listing.version {
             // Pages of different versions do not form a collection that ever existed.
             let violation = Some(Violation::PagesDiffer);
             return self.retry_list(&listing, Failure::SERVED, violation, cx);
         }
-        listing.pages += 1;
-
-        let Some(token) = meta.continue_token.clone().filter(|token| !token.is_empty()) else {
-            return self.list_complete(listing, cx);
+        listing.request = match listing.pages.advance(meta) {
+            Ok(Some(request)) => request,
+            Ok(None) => return self.list_complete(listing, cx),
+            Err(violation) => {
+                self.distrust_pages = true;
+                return self.retry_list(&listing, Failure::SERVED, Some(violation), cx);
+            }
         };
-        // A list that comes back to a token never ends.
-        let violation = if !listing.tokens.insert(hash(&token)) {
-            Some(Violation::RepeatedToken)
-        } else if listing.pages >= self.config.max_pages {
-            Some(Violation::TooManyPages(self.config.max_pages))
-        } else {
-            None
-        };
-        if violation.is_some() {
-            self.distrust_pages = true;
-            return self.retry_list(&listing, Failure::SERVED, violation, cx);
-        }
-        if listing.first.resource_version.as_deref() == Some("0") && self.config.page_size.is_none() {
+        if listing.pages.first().resource_version.as_deref() == Some("0") && self.config.page_size.is_none() {
             self.always_paged = true;
         }
-        listing.request = ListRequest {
-            limit: listing.first.limit,
-            continue_token: Some(token),
-            resource_version: None,
-            version_match: None,
-            shard: None,
-        };
         let next = Upcoming::Page(Box::new(listing));
         match &next {
             Upcoming::Page(listing) if listing.progressed && !self.distrust_pages => self.open(next, cx),
@@ -230,7 +207,10 @@ impl Machine {
 
     fn list_complete(&mut self, listing: Listing, cx: &mut Context) {
         let version = listing.version.clone();
-        match self.check_version(version.as_deref(), listing.first.resource_version.as_deref()) {
+        match self.check_version(
+            version.as_deref(),
+            listing.pages.first().resource_version.as_deref(),
+        ) {
             VersionCheck::Stale => {
                 self.last_unavailable = true;
                 let violation = Some(Violation::StaleList);
@@ -258,10 +238,7 @@ impl Machine {
         if listing.is_under_way() && error.is_expired() {
             // The list took longer than the server keeps its history. A list without pages, at the version first
             // requested, has no tokens that could expire.
-            let request = ListRequest {
-                limit: None,
-                ..listing.first
-            };
+            let request = listing.pages.whole();
             self.failed_pages = MAX_FAILED_PAGES;
             let resume = match self.distrust_pages {
                 false => Resume::RetryWhole,
@@ -271,7 +248,7 @@ impl Machine {
             self.distrust_pages = true;
             let fell_back = listing.fell_back;
             self.list_again(request, fell_back, resume, cx);
-        } else if reason.is_some() && listing.first.resource_version.is_some() && !listing.fell_back {
+        } else if reason.is_some() && listing.pages.first().resource_version.is_some() && !listing.fell_back {
             // The version is expired, too new or invalid: request the newest version, once.
             self.last_unavailable = true;
             self.list_again(self.list_request(), true, Resume::RetryNewest, cx);
@@ -291,14 +268,8 @@ impl Machine {
     fn list_again(&mut self, request: ListRequest, fell_back: bool, resume: Resume, cx: &mut Context) {
         cx.actions.push(Action::Discard);
         let report = self.report(Operation::List, resume);
-        let mut listing = Listing::new(request, cx.now);
+        let mut listing = Listing::new(request, self.config.max_pages, cx.now);
         listing.fell_back = fell_back;
         self.proceed(Upcoming::Page(Box::new(listing)), report, cx);
     }
-}
-
-fn hash(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
 }

@@ -356,7 +356,11 @@ impl Machine {
             Input::DeadlinePassed => self.watch_silent(&watch, cx),
             Input::ResyncRejected => self.rewatch_later(Failure::SERVED, None, cx),
             Input::RelistRequested(reason) => self.relist_requested(reason, cx),
-            Input::Ended => self.watch_ended(&watch, cx),
+            Input::Ended => {
+                // The regular end of a response, even if nothing else was received of it.
+                watch.opened = true;
+                self.watch_ended(&watch, cx);
+            }
             _ => self.phase = Phase::Watching(watch),
         }
     }
@@ -431,7 +435,7 @@ impl Machine {
         let lasted = cx.now.saturating_duration_since(watch.started);
         if watch.events == 0 && !watch.progressed && lasted < VERY_SHORT {
             self.rewatch_later(Failure::SERVED, Some(Violation::ShortWatch), cx);
-        } else if !watch.progressed && lasted < UNPRODUCTIVE {
+        } else if !watch.is_productive(cx.now) {
             self.rewatch_later(Failure::SERVED, None, cx);
         } else {
             if after(cx.now, GRACE) < after(watch.started, watch.request.timeout) {
