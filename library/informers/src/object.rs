@@ -92,21 +92,30 @@ pub trait Object: Send + Sync + 'static {
         None
     }
 
-    /// The object is complete and will be cached as it is: the last moment to change how it is held.
-    #[doc(hidden)]
+    /// The object is complete and is cached as it is: the last moment to change how it is held. A type can drop spare
+    /// room here, or share what many objects have in common.
     fn before_caching(&mut self) {}
 
-    /// Whether the two methods below do something.
+    /// The object as one that is decoded on access; `None` unless it is a [`Lazy`](crate::Lazy) object.
+    ///
+    /// Hidden, because only `Lazy` implements it. All handlers of an event share one decoded object, which is dropped
+    /// when the last of them has returned. Only the dispatcher knows when that is, and it knows the object by this trait:
+    /// a second bound on `K` would have to be named by everybody who is generic over objects. Types without it pay
+    /// nothing, because the method is resolved for each type.
     #[doc(hidden)]
-    const SHARES_DECODED: bool = false;
+    fn decoded_on_access(&self) -> Option<&dyn DecodedOnAccess> {
+        None
+    }
+}
 
+/// An object that keeps its decoded form while events that carry it are in flight. It cannot be named outside of the
+/// library.
+pub trait DecodedOnAccess {
     /// An event that carries the object is queued for one more handler.
-    #[doc(hidden)]
-    fn begin_delivery(&self) {}
+    fn begin_delivery(&self);
 
     /// A handler has returned from an event that carries the object, or will not receive it.
-    #[doc(hidden)]
-    fn end_delivery(&self) {}
+    fn end_delivery(&self);
 }
 
 /// A borrowed owner reference.

@@ -35,7 +35,7 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use crate::codec::packed::{Encoded, decode};
+use crate::codec::{Encoded, decode};
 use crate::event::Event;
 use crate::informer::Informer;
 use crate::key::ObjectKey;

@@ -11,10 +11,10 @@ use super::Expected;
 use crate::wire::{ApiError, ListMeta, SourceError};
 
 /// Decodes one object. The error names the path and the expected type, and no value.
-pub(super) type Decode<K> = Arc<dyn Fn(&RawObject<'_>, DecodeOptions<'_>) -> Result<K, String> + Send + Sync>;
+pub(crate) type Decode<K> = Arc<dyn Fn(&RawObject<'_>, DecodeOptions<'_>) -> Result<K, String> + Send + Sync>;
 
 /// The parameters of [`Decode`].
-pub(super) struct DecodeOptions<'a> {
+pub(crate) struct DecodeOptions<'a> {
     pub expected: &'a Expected,
     /// Whether to leave out `metadata.managedFields`.
     pub drop_managed_fields: bool,
@@ -71,7 +71,7 @@ pub(super) struct RawEvent<'a> {
 }
 
 /// One encoded object.
-pub(super) struct RawObject<'a> {
+pub(crate) struct RawObject<'a> {
     /// The encoded bytes. Only the first of them if the object is over the limit.
     pub bytes: &'a [u8],
     pub skim: Skim<'a>,
@@ -85,7 +85,7 @@ pub(super) struct RawObject<'a> {
 
 /// The protobuf schema of an object.
 #[derive(Clone, Copy)]
-pub(super) struct Schema {
+pub(crate) struct Schema {
     pub message: &'static Message,
     /// Whether the object's JSON contains its API version and kind. Items of a typed list do not.
     pub type_in_json: bool,
@@ -93,7 +93,7 @@ pub(super) struct Schema {
 
 /// The parts of an object that are read without decoding it.
 #[derive(Default)]
-pub(super) struct Skim<'a> {
+pub(crate) struct Skim<'a> {
     /// What the value is, if it is not an object: `a string`.
     pub not_an_object: Option<&'static str>,
     pub api_version: Text<'a>,
@@ -123,7 +123,7 @@ impl Skim<'_> {
 
 /// One text field of a [`Skim`].
 #[derive(Clone, Default)]
-pub(super) enum Text<'a> {
+pub(crate) enum Text<'a> {
     /// Missing or empty.
     #[default]
     Absent,

@@ -2,11 +2,10 @@
 
 use serde::de::DeserializeOwned;
 
-use super::{Codec, Encoding, json, open, packed, protobuf};
-use crate::lazy::{Lazy, LazyOptions};
+use super::{Codec, Encoding, LazyOptions, json, open, protobuf};
 use crate::object::Object;
 
-/// A type whose objects can be read from a server: every [`Object`] that serde can deserialize, and [`Lazy`] objects.
+/// A type whose objects can be read from a server: every [`Object`] that serde can deserialize, and [`Lazy`](crate::Lazy) objects.
 ///
 /// It cannot be implemented otherwise.
 #[diagnostic::on_unimplemented(
@@ -28,11 +27,5 @@ impl<K: Object + DeserializeOwned> FromWire for K {
             protobuf: protobuf::decode_function(),
             lazy: None,
         }
-    }
-}
-
-impl<K: Object + DeserializeOwned> FromWire for Lazy<K> {
-    fn codec(options: LazyOptions) -> Codec<Self> {
-        packed::codec(options)
     }
 }

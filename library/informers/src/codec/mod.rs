@@ -29,14 +29,15 @@
 
 mod decoder;
 mod dynamic;
+mod encoded;
 mod encoding;
 pub(crate) mod error_body;
 mod format;
 mod from_wire;
+mod holding;
 mod json;
 mod objects;
 mod open;
-pub(crate) mod packed;
 mod protobuf;
 mod status;
 #[cfg(test)]
@@ -47,7 +48,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::lazy::{LazyCounters, LazyOptions, Validate};
 use crate::object::Object;
 use crate::shard::Shard;
 use crate::wire::{Known, ListItem, SourceError, WatchItem};
@@ -57,9 +57,14 @@ use format::Decode;
 use json::Json;
 use protobuf::Protobuf;
 
+pub(crate) use encoded::{Encoded, decode};
 pub use encoding::{Encoding, NoSchemaError};
 pub(crate) use error_body::error_response;
+pub(crate) use format::{DecodeOptions, RawObject, Schema};
 pub use from_wire::FromWire;
+pub use holding::{LazyCounters, LazyOptions, Validate};
+pub(crate) use json::explain::explain;
+pub(crate) use protobuf::NOT_PROTOBUF;
 
 /// Decodes objects of one type from any encoding.
 #[doc(alias = "Serializer")]
@@ -111,6 +116,23 @@ impl<K: FromWire> Codec<K> {
 }
 
 impl<K> Codec<K> {
+    /// A codec of objects that stay encoded.
+    pub(crate) fn of_encoded(
+        json: Decode<K>,
+        protobuf: Decode<K>,
+        options: LazyOptions,
+        counters: Arc<LazyCounters>,
+    ) -> Self {
+        Self {
+            encoding: Encoding::Auto,
+            // The bytes keep fields that the schema does not know.
+            is_open: false,
+            json,
+            protobuf,
+            lazy: Some(LazyCodec { options, counters }),
+        }
+    }
+
     /// Whether `metadata.managedFields` is left out unless it is requested.
     pub(crate) fn drops_managed_fields(&self) -> bool {
         self.lazy.is_some()

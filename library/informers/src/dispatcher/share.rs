@@ -6,34 +6,35 @@
 use std::sync::Arc;
 
 use crate::event::Event;
-use crate::object::Object;
+use crate::object::{DecodedOnAccess, Object};
+
+/// A delivery of an event begins or ends, for each of its objects.
+fn deliver<K: Object>(event: &Event<K>, step: fn(&dyn DecodedOnAccess)) {
+    let (object, old) = match event {
+        Event::Added { object, .. } | Event::Deleted { object, .. } => (object, None),
+        Event::Updated { old, new, .. } => (new, Some(old)),
+    };
+    let objects = old.into_iter().chain([object]);
+    objects
+        .filter_map(|object| object.decoded_on_access())
+        .for_each(step);
+}
+
+fn begin<K: Object>(event: &Event<K>) {
+    deliver(event, |object| object.begin_delivery());
+}
+
+fn end<K: Object>(event: &Event<K>) {
+    deliver(event, |object| object.end_delivery());
+}
 
 /// Called for each event whose delivery ends. `None` for objects to which this means nothing.
 type End<K> = Option<EndOf<K>>;
 type EndOf<K> = fn(&Event<K>);
 
-fn begin<K: Object>(event: &Event<K>) {
-    match event {
-        Event::Added { object, .. } | Event::Deleted { object, .. } => object.begin_delivery(),
-        Event::Updated { old, new, .. } => {
-            old.begin_delivery();
-            new.begin_delivery();
-        }
-    }
-}
-
-fn end<K: Object>(event: &Event<K>) {
-    match event {
-        Event::Added { object, .. } | Event::Deleted { object, .. } => object.end_delivery(),
-        Event::Updated { old, new, .. } => {
-            old.end_delivery();
-            new.end_delivery();
-        }
-    }
-}
-
-fn end_function<K: Object>() -> End<K> {
-    K::SHARES_DECODED.then_some(end::<K>)
+fn end_function<K: Object>(event: &Event<K>) -> End<K> {
+    let is_shared = event.object().decoded_on_access().is_some();
+    is_shared.then_some(end::<K>)
 }
 
 /// A batch of events that several handlers share, with the progress of one of them.
@@ -46,13 +47,14 @@ pub(super) struct BatchShare<K> {
 
 impl<K: Object> BatchShare<K> {
     pub(super) fn new(events: &Arc<[Event<K>]>) -> Self {
-        if K::SHARES_DECODED {
+        let end = events.first().and_then(end_function);
+        if end.is_some() {
             events.iter().for_each(begin);
         }
         Self {
             events: events.clone(),
             returned: 0,
-            end: end_function(),
+            end,
         }
     }
 }
@@ -107,7 +109,7 @@ impl<K> EventShare<K> {
 
 impl<K: Object> EventShare<K> {
     pub(super) fn new(event: &Event<K>) -> Self {
-        Self(end_function().map(|end| {
+        Self(end_function(event).map(|end| {
             begin(event);
             (event.clone(), end)
         }))

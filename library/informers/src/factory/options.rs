@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::SharedInformerFactory;
 use crate::codec::FromWire;
+use crate::codec::{LazyOptions, Validate};
 use crate::informer::{InformerBuilder, QueueKind};
-use crate::lazy::{LazyOptions, Validate};
 use crate::object::Object;
 use crate::reflector::{RecoveryGroup, ReflectorConfig, StreamEnd, Transform};
 use crate::scope::Scope;

@@ -1,5 +1,6 @@
 //! `InformerBuilder`: the options of an informer.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use super::member::MemberTemplate;
 use super::process::{InformerInner, InformerParts};
 use super::run::InformerTask;
 use super::{Alive, Informer};
+use crate::codec::LazyCounters;
 use crate::object::Object;
 use crate::queue::DEFAULT_CAPACITY;
 use crate::reflector::{RecoveryGroup, ReflectorConfig, StreamEnd, StreamEndHook, Transform};
@@ -337,7 +339,7 @@ impl<K: Object> InformerBuilder<K> {
         let name = self.name.unwrap_or_else(|| self.sources.describe());
         let (resource, lazy, shard) = self
             .sources
-            .first(|source| (source.resource(), source.lazy_counters(), source.shard()));
+            .first(|source| (source.resource(), lazy_counters(source), source.shard()));
         let template = MemberTemplate {
             store: self.writer.store(),
             transform: self.transform,
@@ -398,6 +400,12 @@ impl<K: Object> fmt::Debug for InformerBuilder<K> {
             .field("shard", &self.shard)
             .finish_non_exhaustive()
     }
+}
+
+/// The counters of objects that are decoded on access. Only our own source has such objects.
+fn lazy_counters<K: Object>(source: &dyn ListerWatcher<K>) -> Option<Arc<LazyCounters>> {
+    let source: &dyn Any = source;
+    source.downcast_ref::<ListWatch<K>>()?.lazy_counters()
 }
 
 fn describe<K: Object>(sources: &[Arc<dyn ListerWatcher<K>>]) -> String {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::audit::AuditStats;
-use crate::lazy::LazyCounters;
+use crate::codec::LazyCounters;
 use crate::queue::QueueStats;
 use crate::reflector::{ReflectorState, ReflectorStats};
 use crate::registration::Registration;

@@ -1,8 +1,8 @@
-//! What the objects of one informer share: their kind, resolved paths, options and counters.
+//! What the objects of one informer share: their kind, resolved paths, decoded objects and counters.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 use kube_protobuf::path::{FieldPath, FieldStep, PathError};
 use kube_protobuf::raw;
@@ -11,66 +11,7 @@ use parking_lot::RwLock;
 
 use super::decoded::DecodedCache;
 use super::siblings::Siblings;
-use crate::codec::Expected;
-
-/// When [`Lazy`](super::Lazy) objects are validated by decoding them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Validate {
-    /// When they arrive. An object that cannot be decoded is quarantined, as with any other type: the cache keeps the last
-    /// good version, and [`Lazy::get`](super::Lazy::get) fails only if a transform has broken the object. The default.
-    ///
-    /// This costs one decode per received object. The decoded object is dropped at once.
-    #[default]
-    OnArrival,
-    /// Never. Objects whose metadata can be read are cached, and accesses to parts that cannot be decoded fail. The
-    /// error is counted in [`InformerStats::access_errors`](crate::stats::InformerStats::access_errors) and logged once
-    /// per object.
-    ///
-    /// Use this if little of the cache is ever decoded.
-    OnAccess,
-}
-
-/// How objects are held.
-#[derive(Clone, Copy, Debug, Default)]
-#[doc(hidden)]
-pub struct LazyOptions {
-    pub(crate) validate: Validate,
-    pub(crate) decoded_cache: usize,
-    pub(crate) compressed: bool,
-}
-
-/// Counters of the objects of one source.
-#[derive(Debug, Default)]
-#[doc(hidden)]
-pub struct LazyCounters {
-    /// Failed accesses.
-    access_errors: AtomicU64,
-    /// The memory of all objects that exist, in the cache or elsewhere.
-    bytes: AtomicUsize,
-}
-
-impl LazyCounters {
-    pub(crate) fn add_error(&self) {
-        self.access_errors.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn access_errors(&self) -> u64 {
-        self.access_errors.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn hold(&self, bytes: usize) {
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    pub(crate) fn release(&self, bytes: usize) {
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed)
-    }
-}
+use crate::codec::{Expected, LazyCounters, LazyOptions};
 
 /// What the objects of one source share.
 pub(crate) struct SourceContext<K> {

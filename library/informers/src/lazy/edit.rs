@@ -9,9 +9,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::context::ResolvedPath;
-use super::{
-    Context, FieldPath, Lazy, LazyCounters, LazyError, LazyOptions, Packed, PathError, SourceContext,
-};
+use super::{Context, FieldPath, Lazy, LazyError, Packed, PathError, SourceContext};
+use crate::codec::{LazyCounters, LazyOptions};
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::source::KnownResource;

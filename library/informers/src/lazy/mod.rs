@@ -98,11 +98,13 @@
 //! [`ListWatch::drop_managed_fields`](crate::ListWatch::drop_managed_fields) to `false`; the transform then reads the
 //! path `metadata.managedFields` and removes it.
 
+mod codec;
 mod context;
 mod decoded;
 mod edit;
 mod error;
 mod index_values;
+mod list_watch;
 mod packed;
 mod siblings;
 
@@ -117,21 +119,18 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tracing::warn;
 
-use crate::codec::Expected;
-use crate::codec::packed::{Encoded, decode};
+use crate::codec::{Encoded, Expected, decode};
 use crate::key::ObjectKey;
-use crate::object::{Object, OwnerRef};
+use crate::object::{DecodedOnAccess, Object, OwnerRef};
 use context::ResolvedPath;
 use decoded::InFlight;
 
-pub use context::Validate;
-pub(crate) use context::{Context, SourceContext};
-#[doc(hidden)]
-pub use context::{LazyCounters, LazyOptions};
+pub use crate::codec::Validate;
+use context::{Context, SourceContext};
 pub use error::LazyError;
 pub use kube_protobuf::path::{self, FieldPath, PathError};
 pub use kube_protobuf::raw::RawValue as FieldValue;
-pub(crate) use packed::{Front, Packed};
+use packed::{Front, Packed};
 
 /// An object that is kept as its encoded bytes, and decoded on access. See the [module documentation](self).
 ///
@@ -474,8 +473,12 @@ impl<K: Send + Sync + 'static> Object for Lazy<K> {
         }
     }
 
-    const SHARES_DECODED: bool = true;
+    fn decoded_on_access(&self) -> Option<&dyn DecodedOnAccess> {
+        Some(self)
+    }
+}
 
+impl<K> DecodedOnAccess for Lazy<K> {
     fn begin_delivery(&self) {
         self.in_flight.lock().begin();
     }

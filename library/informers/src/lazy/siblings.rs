@@ -16,8 +16,8 @@ use foldhash::fast::RandomState;
 use lru::LruCache;
 use parking_lot::Mutex;
 
-use super::LazyCounters;
 use super::packed::{self, Packed};
+use crate::codec::LazyCounters;
 use crate::object::OwnerRef;
 
 /// The groups whose sibling is remembered. Objects of a forgotten group start a new one.

@@ -14,9 +14,10 @@ use super::resource::{KnownResource, ResourceType};
 use super::response::send;
 use super::shard_support::ShardSelector;
 use super::{ListRequest, ListStream, ListerWatcher, ObjectIdentity, WatchRequest, WatchStream};
-use crate::codec::{Codec, Decoder, Decoding, Encoding, Expected, FromWire, NoSchemaError};
+use crate::codec::{
+    Codec, Decoder, Decoding, Encoding, Expected, FromWire, LazyCounters, LazyOptions, NoSchemaError,
+};
 use crate::key::ObjectKey;
-use crate::lazy::{Lazy, LazyCounters, LazyOptions, Validate};
 use crate::object::Object;
 use crate::scope::Scope;
 use crate::shard::{Membership, Shard, shard_membership};
@@ -91,31 +92,6 @@ impl<K: FromWire> ListWatch<K> {
             shard_selector: ShardSelector::default(),
             connect_timeout: CONNECT_TIMEOUT,
         }
-    }
-}
-
-impl<K> ListWatch<Lazy<K>>
-where
-    Lazy<K>: FromWire,
-{
-    /// When objects are validated by decoding them. Default: [`Validate::OnArrival`].
-    #[must_use]
-    pub fn validate(self, validate: Validate) -> Self {
-        self.hold(|options| options.validate = validate)
-    }
-
-    /// Keeps the most recently used decoded objects, up to about this many bytes. Default: 0, none are kept.
-    ///
-    /// The memory of a decoded object is estimated at ten times its encoded size, which is what a pod takes.
-    #[must_use]
-    pub fn decoded_cache(self, bytes: usize) -> Self {
-        self.hold(|options| options.decoded_cache = bytes)
-    }
-
-    /// Compresses objects against similar ones; see [compression](crate::lazy#compression). Default: false.
-    #[must_use]
-    pub fn compressed(self, compressed: bool) -> Self {
-        self.hold(|options| options.compressed = compressed)
     }
 }
 
@@ -234,6 +210,11 @@ impl<K> ListWatch<K> {
     pub(crate) fn of_resource(mut self, resource: ResourceType) -> Self {
         self.resource = resource;
         self
+    }
+
+    /// The counters of its objects, if these are decoded on access.
+    pub(crate) fn lazy_counters(&self) -> Option<Arc<LazyCounters>> {
+        self.codec.lazy_counters()
     }
 
     /// The resource.
@@ -389,10 +370,6 @@ impl<K: Object> ListerWatcher<K> for ListWatch<K> {
 
     fn shard(&self) -> Option<Shard> {
         self.scope.selected_shard().cloned()
-    }
-
-    fn lazy_counters(&self) -> Option<Arc<LazyCounters>> {
-        self.codec.lazy_counters()
     }
 }
 

@@ -16,13 +16,12 @@ mod response;
 mod script;
 mod shard_support;
 
-use std::sync::Arc;
+use std::any::Any;
 use std::time::Duration;
 
 use futures_core::stream::BoxStream;
 
 use crate::key::ObjectKey;
-use crate::lazy::LazyCounters;
 use crate::shard::Shard;
 
 pub use crate::codec::{Encoding, FromWire, NoSchemaError};
@@ -56,7 +55,7 @@ pub type WatchStream<K> = BoxStream<'static, Result<WatchItem<K>, SourceError>>;
 #[doc(alias = "WatcherWithContext")]
 #[doc(alias = "ListWithContextFunc")]
 #[doc(alias = "WatchFuncWithContext")]
-pub trait ListerWatcher<K>: Send + Sync + 'static {
+pub trait ListerWatcher<K>: Any + Send + Sync {
     /// Requests one page of the collection.
     ///
     /// The stream yields [`ListItem::Progress`] when the response starts, and again whenever data arrives, then the
@@ -107,12 +106,6 @@ pub trait ListerWatcher<K>: Send + Sync + 'static {
 
     /// The shard it delivers if a request names none; `None` for the whole collection.
     fn shard(&self) -> Option<Shard> {
-        None
-    }
-
-    /// The counters of its objects, if these are decoded on access.
-    #[doc(hidden)]
-    fn lazy_counters(&self) -> Option<Arc<LazyCounters>> {
         None
     }
 }

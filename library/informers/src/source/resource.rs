@@ -44,12 +44,6 @@ impl<K: kube::Resource<DynamicType: Default> + 'static> KnownResource for K {
     }
 }
 
-impl<K: kube::Resource<DynamicType: Default> + 'static> KnownResource for crate::lazy::Lazy<K> {
-    fn resource_type() -> ResourceType {
-        ResourceType::of::<K>()
-    }
-}
-
 impl ResourceType {
     /// The resource of a type.
     pub fn of<K: kube::Resource<DynamicType: Default> + 'static>() -> Self {

@@ -18,12 +18,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("scope", &["selector", "shard"]),
     (
         "source",
-        &[
-            "codec", "key", "lazy", "object", "scope", "selector", "shard", "wire",
-        ],
+        &["codec", "key", "object", "scope", "selector", "shard", "wire"],
     ),
-    // The two sides of one thing: bytes in, decoded objects out.
-    ("codec", &["key", "lazy", "object", "quarantine", "shard", "wire"]),
+    ("codec", &["key", "object", "quarantine", "shard", "wire"]),
     ("lazy", &["codec", "key", "object", "source"]),
     (
         "bodies",

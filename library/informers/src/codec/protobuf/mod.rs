@@ -23,7 +23,7 @@ use super::status::status;
 use crate::wire::{ApiError, ListMeta, SourceError};
 
 /// A protobuf response with an object that cannot be read as such.
-pub(super) const NOT_PROTOBUF: &str = "the object is not Kubernetes protobuf, or its kind is unknown";
+pub(crate) const NOT_PROTOBUF: &str = "the object is not Kubernetes protobuf, or its kind is unknown";
 
 /// The protobuf format.
 pub(super) struct Protobuf;

@@ -9,50 +9,20 @@ use kube_protobuf::{Error, ErrorKind};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
-use super::format::{DecodeOptions, RawObject, Schema, Skim, Text};
-use super::{Codec, Encoding, Expected, LazyCodec, json, protobuf};
-use crate::lazy::{Context, Front, Lazy, LazyCounters, LazyOptions, Packed, SourceContext, Validate};
+use super::{Context, Front, Lazy, Packed, SourceContext};
+use crate::codec::{
+    Codec, DecodeOptions, Encoded, Expected, FromWire, LazyCounters, LazyOptions, NOT_PROTOBUF, RawObject,
+    Schema, Validate, decode, explain,
+};
 use crate::object::Object;
 
-/// The encoded bytes of one object, and what is needed to decode them.
-#[derive(Clone, Copy)]
-pub(crate) struct Encoded<'a> {
-    pub(crate) bytes: &'a [u8],
-    /// The schema, if the bytes are protobuf.
-    pub(crate) message: Option<&'static Message>,
-    pub(crate) expected: &'a Expected,
-}
-
-/// Decodes an object as any type. The error names the path and the expected type, and no value.
-pub(crate) fn decode<T: DeserializeOwned + 'static>(encoded: Encoded<'_>) -> Result<T, String> {
-    let expected = encoded.expected;
-    let raw = RawObject {
-        bytes: encoded.bytes,
-        skim: Skim {
-            api_version: Text::Value(Cow::Borrowed(&expected.api_version)),
-            kind: Text::Value(Cow::Borrowed(&expected.kind)),
-            ..Skim::default()
-        },
-        size: encoded.bytes.len(),
-        too_large: false,
-        schema: encoded.message.map(|message| Schema {
-            message,
-            type_in_json: true,
-        }),
-    };
-    let options = DecodeOptions {
-        expected,
-        drop_managed_fields: false,
-        max_object_size: encoded.bytes.len(),
-        scratch: &mut Vec::new(),
-    };
-    match encoded.message {
-        Some(_) => protobuf::decode_function::<T>()(&raw, options),
-        None => json::decode_function::<T>()(&raw, options),
+impl<K: Object + DeserializeOwned> FromWire for Lazy<K> {
+    fn codec(options: LazyOptions) -> Codec<Self> {
+        codec(options)
     }
 }
 
-pub(super) fn codec<K: Object + DeserializeOwned>(options: LazyOptions) -> Codec<Lazy<K>> {
+fn codec<K: Object + DeserializeOwned>(options: LazyOptions) -> Codec<Lazy<K>> {
     let counters = Arc::<LazyCounters>::default();
     let contexts = Arc::new(Contexts {
         shared: Arc::new(SourceContext::new(options, counters.clone())),
@@ -60,31 +30,26 @@ pub(super) fn codec<K: Object + DeserializeOwned>(options: LazyOptions) -> Codec
         validate: options.validate,
     });
     let for_protobuf = contexts.clone();
-    Codec {
-        encoding: Encoding::Auto,
-        // The bytes keep fields that the schema does not know.
-        is_open: false,
-        json: Arc::new(move |raw, options| {
-            let bytes = match &raw.skim.managed_fields {
-                Some(range) if options.drop_managed_fields => Cow::Owned(without(raw.bytes, range.clone())),
-                _ => Cow::Borrowed(raw.bytes),
-            };
-            let packed = Packed::from_json(&bytes).map_err(|error| {
-                // A document that decodes as an object with metadata would have been accepted.
-                json::explain::explain::<Front>(&bytes, &error)
-            })?;
-            contexts.hold(packed, None, raw, options.expected)
-        }),
-        protobuf: Arc::new(move |raw, options| {
-            let Some(Schema { message, .. }) = raw.schema else {
-                return Err(protobuf::NOT_PROTOBUF.to_owned());
-            };
-            let packed = pack_protobuf(message, raw.bytes, options.drop_managed_fields)
-                .map_err(|error| error.to_string())?;
-            for_protobuf.hold(packed, Some(message), raw, options.expected)
-        }),
-        lazy: Some(LazyCodec { options, counters }),
-    }
+    let json = Arc::new(move |raw: &RawObject<'_>, options: DecodeOptions<'_>| {
+        let bytes = match &raw.skim.managed_fields {
+            Some(range) if options.drop_managed_fields => Cow::Owned(without(raw.bytes, range.clone())),
+            _ => Cow::Borrowed(raw.bytes),
+        };
+        let packed = Packed::from_json(&bytes).map_err(|error| {
+            // A document that decodes as an object with metadata would have been accepted.
+            explain::<Front>(&bytes, &error)
+        })?;
+        contexts.hold(packed, None, raw, options.expected)
+    });
+    let protobuf = Arc::new(move |raw: &RawObject<'_>, options: DecodeOptions<'_>| {
+        let Some(Schema { message, .. }) = raw.schema else {
+            return Err(NOT_PROTOBUF.to_owned());
+        };
+        let packed = pack_protobuf(message, raw.bytes, options.drop_managed_fields)
+            .map_err(|error| error.to_string())?;
+        for_protobuf.hold(packed, Some(message), raw, options.expected)
+    });
+    Codec::of_encoded(json, protobuf, options, counters)
 }
 
 fn without(bytes: &[u8], range: std::ops::Range<usize>) -> Vec<u8> {
