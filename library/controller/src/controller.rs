@@ -7,16 +7,15 @@ use std::time::Duration;
 
 use kube_informers::{Object, ObjectKey};
 use kube_workqueue::{Key, WorkQueue};
-use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tracing::info_span;
 
 use crate::action::IntoReconcile;
-use crate::costs::Costs;
 use crate::error::{RunError, RunFailure};
 use crate::handle::ControllerHandle;
 use crate::life::{Life, Stop};
 use crate::own_writes::OwnWrites;
+use crate::settings::{Hooks, Settings};
 use crate::watch::{Feed, Watch};
 
 /// Informers, a queue of keys, and workers that reconcile them.
@@ -30,25 +29,6 @@ pub struct Controller<T: Key = ObjectKey> {
     feeds: Vec<Box<dyn Feed<T>>>,
     settings: Settings,
     hooks: Hooks<T>,
-}
-
-/// What is called or shared around the runs.
-pub(crate) struct Hooks<T: Key> {
-    pub(crate) own_writes: Option<OwnWrites<T>>,
-    pub(crate) on_failure: Option<OnFailure<T>>,
-    pub(crate) costs: Arc<Mutex<Costs<T>>>,
-}
-
-/// Called with the key and the failure of a run.
-pub(crate) type OnFailure<T> = Box<dyn Fn(&T, &RunFailure<'_>) + Send + Sync>;
-
-/// Settings that do not depend on the type of the keys.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
-    pub(crate) workers: usize,
-    pub(crate) max_retries: Option<u32>,
-    pub(crate) sync_within: Option<Duration>,
-    pub(crate) grace: Option<Duration>,
 }
 
 impl<T: Key> Controller<T> {

@@ -116,6 +116,7 @@ mod owner;
 pub mod predicates;
 mod recorder;
 mod retry;
+mod settings;
 #[cfg(feature = "signals")]
 mod signals;
 mod watch;

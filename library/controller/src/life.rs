@@ -16,8 +16,8 @@ use tokio::time::{Instant, sleep, timeout};
 use tracing::{info, warn};
 
 use crate::action::Reconcile;
-use crate::controller::{Hooks, Settings};
 use crate::error::RunError;
+use crate::settings::{Hooks, Settings};
 use crate::watch::{Feed, Feeding};
 use crate::work::Work;
 

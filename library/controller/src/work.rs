@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use tracing::{Instrument, debug, debug_span, error, warn};
 
 use crate::action::{Action, Reconcile};
-use crate::controller::Hooks;
 use crate::error::RunFailure;
 use crate::retry::retry_after;
+use crate::settings::Hooks;
 
 /// What every run of a controller shares.
 pub(crate) struct Work<T: Key, R> {

@@ -1,9 +1,11 @@
 #![doc = include_str!("../README.md")]
 
+mod canonical;
 mod cbor;
 pub mod de;
 pub mod envelope;
 mod error;
+mod head;
 pub mod path;
 mod quantity;
 pub mod raw;

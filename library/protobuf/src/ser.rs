@@ -8,11 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::envelope;
 use crate::error::{Error, Problem, Step};
 use crate::schema::{FieldSchema, Kind, Message, Shape};
 use crate::wire::{self, FIXED64, VARINT};
-use crate::{TypeMeta, quantity, schema, text};
+use crate::{TypeMeta, head, quantity, schema, text};
 
 /// Deeper trees are an error.
 pub(crate) const MAX_DEPTH: u8 = 128;
@@ -31,7 +30,7 @@ pub fn to_body<T: Serialize + ?Sized>(object: &T) -> Result<Vec<u8>, Error> {
     };
     let message = schema::lookup(type_meta.api_version, type_meta.kind)
         .ok_or_else(|| Error::unknown_kind(type_meta.api_version, type_meta.kind))?;
-    Ok(envelope::to_body(type_meta, &value_to_message(message, &value)?))
+    Ok(head::to_body(type_meta, &value_to_message(message, &value)?))
 }
 
 /// Encodes an object as the bytes of a message, for items of lists and objects of watch frames.

@@ -2,9 +2,8 @@
 //! knows whether it completed.
 
 use crate::Key;
-use crate::item::{Held, Item, Verdict};
+use crate::held::Held;
 use crate::lock::Mutex;
-use std::sync::Arc;
 
 /// Shared by an item and the runner that drives a worker's future with it.
 pub(crate) struct Lease<T: Key>(Mutex<Holder<T>>);
@@ -19,6 +18,10 @@ enum Holder<T> {
 }
 
 impl<T: Key> Lease<T> {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(Holder::Item))
+    }
+
     /// The item was finished with a verdict.
     pub(crate) fn settled(&self) {
         *self.0.lock() = Holder::Nobody;
@@ -37,38 +40,10 @@ impl<T: Key> Lease<T> {
     }
 
     /// Ends the runner. Returns the key it has to finish: none if the item had its verdict, or was passed on.
-    fn end(&self) -> Option<Held<T>> {
+    pub(crate) fn end(&self) -> Option<Held<T>> {
         match std::mem::replace(&mut *self.0.lock(), Holder::Nobody) {
             Holder::Runner(held) => Some(held),
             Holder::Item | Holder::Nobody => None,
-        }
-    }
-}
-
-/// Runs a worker's future with an item; the output of the future is the verdict.
-pub(crate) async fn run<T, F, R>(item: Item<T>, work: F)
-where
-    T: Key,
-    F: FnOnce(Item<T>) -> R,
-    R: Future<Output: Into<Verdict>>,
-{
-    // Declared before the future, so dropped after it: by then the item is dropped or passed on.
-    let watch = Watch(Arc::new(Lease(Mutex::new(Holder::Item))));
-    let output = work(item.under(&watch.0)).await;
-    // Converted while the guard is active: this is user code, too.
-    let verdict = output.into();
-    if let Some(mut held) = watch.0.end() {
-        held.settle(verdict);
-    }
-}
-
-/// The runner's side of a lease. If it is dropped with a key to finish, the future did not complete.
-struct Watch<T: Key>(Arc<Lease<T>>);
-
-impl<T: Key> Drop for Watch<T> {
-    fn drop(&mut self) {
-        if let Some(mut held) = self.0.end() {
-            held.abandon();
         }
     }
 }

@@ -86,6 +86,7 @@
 //! All time is Tokio's, so a test with a paused clock sees exact delays without waiting. The rules are a state machine
 //! without a clock: every input carries the time.
 
+mod held;
 mod item;
 mod lease;
 pub mod limiter;
@@ -94,6 +95,7 @@ mod lock;
 mod parallel;
 mod priority;
 mod queue;
+mod runner;
 mod shared;
 #[cfg(feature = "sim")]
 #[doc(hidden)]
@@ -107,7 +109,8 @@ mod stats;
 mod task;
 mod workers;
 
-pub use item::{Item, Verdict};
+pub use held::Verdict;
+pub use item::Item;
 pub use limiter::RateLimiter;
 pub use parallel::parallelize;
 pub use priority::{AddOptions, Priority};

@@ -1,10 +1,11 @@
 //! [`WorkQueue`], the public handle. All work is done in the caller's tasks; there is no background task.
 
 use crate::Key;
-use crate::item::{Item, Verdict};
-use crate::lease;
+use crate::held::Verdict;
+use crate::item::Item;
 use crate::limiter::{self, RateLimiter};
 use crate::priority::{AddOptions, Priority, When};
+use crate::runner;
 use crate::shared::{Place, QueueCore};
 use crate::state::{Added, Again, QueueMachine};
 use crate::stats::Stats;
@@ -167,12 +168,14 @@ impl<T: Key> WorkQueue<T> {
     #[doc(alias = "Get")]
     pub async fn get(&self) -> Option<Item<T>> {
         let mut place = Place::new(&self.shared);
-        poll_fn(|cx| self.shared.poll_get(&mut place, cx)).await
+        let taken = poll_fn(|cx| self.shared.poll_get(&mut place, cx)).await;
+        taken.map(|taken| Item::new(&self.shared, taken))
     }
 
     /// Takes a key if there is one that does not belong to a caller waiting in [`get`](Self::get).
     pub fn try_get(&self) -> Option<Item<T>> {
-        self.shared.try_get()
+        let taken = self.shared.try_get();
+        taken.map(|taken| Item::new(&self.shared, taken))
     }
 
     /// Waits for a key and processes it. False: the queue is shut down and empty.
@@ -196,7 +199,7 @@ impl<T: Key> WorkQueue<T> {
         let Some(item) = self.get().await else {
             return false;
         };
-        lease::run(item, work).await;
+        runner::run(item, work).await;
         true
     }
 

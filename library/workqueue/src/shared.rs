@@ -4,15 +4,13 @@
 //! locks.
 
 use crate::Key;
-use crate::item::Item;
 use crate::limiter::RateLimiter;
 use crate::line::{Line, Offer, Ticket, Wakes};
 use crate::lock::Mutex;
 use crate::priority::Priority;
-use crate::state::{Again, Finished, Gone, QueueMachine, Run};
+use crate::state::{Again, Finished, Gone, QueueMachine, Run, Taken};
 use parking_lot::MutexGuard;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -174,21 +172,17 @@ impl<T: Key> QueueCore<T> {
     }
 
     /// Takes a key unless all of them belong to waiters.
-    pub(crate) fn try_get(self: &Arc<Self>) -> Option<Item<T>> {
+    pub(crate) fn try_get(&self) -> Option<Taken<T>> {
         let (mut inner, now) = self.lock();
         inner.state.advance(now);
         let spare = inner.state.ready() > inner.line.len();
         let taken = if spare { inner.state.take(now) } else { None };
         unlock(inner);
-        taken.map(|taken| Item::new(self, taken))
+        taken
     }
 
     /// One poll of `get`. `place` keeps the caller's place in the line between polls.
-    pub(crate) fn poll_get(
-        self: &Arc<Self>,
-        place: &mut Place<'_, T>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Item<T>>> {
+    pub(crate) fn poll_get(&self, place: &mut Place<'_, T>, cx: &mut Context<'_>) -> Poll<Option<Taken<T>>> {
         // A worker that always finds work would otherwise never yield.
         let budget = ready!(coop::poll_proceed(cx));
         loop {
@@ -200,7 +194,7 @@ impl<T: Key> QueueCore<T> {
                 inner.leave(&mut place.ticket);
                 unlock(inner);
                 budget.made_progress();
-                return Poll::Ready(Some(Item::new(self, taken)));
+                return Poll::Ready(Some(taken));
             }
             let step = inner.wait(&mut place.ticket, cx);
             unlock(inner);

@@ -1,7 +1,8 @@
 //! Tasks that process a queue until it is shut down and empty.
 
-use crate::item::{Item, Verdict};
-use crate::{Key, WorkQueue, lease, task};
+use crate::held::Verdict;
+use crate::item::Item;
+use crate::{Key, WorkQueue, runner, task};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -60,7 +61,7 @@ where
     R: Future<Output: Into<Verdict>>,
 {
     while let Some(item) = queue.get().await {
-        let mut run = pin!(lease::run(item, &*work));
+        let mut run = pin!(runner::run(item, &*work));
         // A panic ends only this run. The future is not polled after a panic, so it is unwind safe.
         let ended = poll_fn(
             |cx| match catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(cx))) {

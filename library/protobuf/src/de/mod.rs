@@ -10,8 +10,8 @@ use serde::de::{DeserializeOwned, Deserializer, Visitor};
 
 pub(crate) use node::{Flow, Node, NodeKind};
 
+use crate::canonical::canonical_bytes;
 use crate::error::Error;
-use crate::raw;
 use crate::schema::Message;
 
 /// What to decode, and how much of it at most.
@@ -89,7 +89,7 @@ pub fn from_message<T: DeserializeOwned>(
 ) -> Result<T, Error> {
     match T::deserialize(ObjectDeserializer::new(message, bytes, type_meta, options)?) {
         Err(error) if error.is_not_canonical() => {
-            let canonical = raw::canonical_bytes(message, bytes, options.max_depth)?;
+            let canonical = canonical_bytes(message, bytes, options.max_depth)?;
             T::deserialize(ObjectDeserializer::new(message, &canonical, type_meta, options)?)
         }
         result => result,

@@ -14,6 +14,8 @@ pub use watch::{EventType, Frame, FrameSplitter, Truncated, WatchFrame, WatchSpl
 
 use crate::de::{self, Options, TypeMeta};
 use crate::error::Error;
+pub use crate::head::{MAGIC, to_body};
+use crate::head::{TAIL, write_head};
 use crate::schema::{self, Message};
 use crate::wire;
 
@@ -21,9 +23,6 @@ use crate::wire;
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 /// The media type of watch streams.
 pub const WATCH_MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf;stream=watch";
-
-/// What every body starts with.
-pub const MAGIC: [u8; 4] = *b"k8s\0";
 
 /// An object and its type.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -122,26 +121,6 @@ impl<'a> Envelope<'a> {
 /// The body is not protobuf of Kubernetes, the kind is unknown, the bytes are malformed, or they are not a `T`.
 pub fn from_body<T: DeserializeOwned>(body: &[u8], options: &Options) -> Result<T, Error> {
     Envelope::parse(body)?.decode(options)
-}
-
-/// Encodes an object of an encoded message: the magic, the type and the bytes, as the API server does.
-pub fn to_body(type_meta: TypeMeta<'_>, raw: &[u8]) -> Vec<u8> {
-    let mut body = Vec::with_capacity(raw.len() + type_meta.api_version.len() + type_meta.kind.len() + 32);
-    write_head(&mut body, type_meta);
-    wire::put_bytes(&mut body, 2, raw);
-    body.extend_from_slice(&TAIL);
-    body
-}
-
-/// The empty content encoding and content type that Go writes.
-const TAIL: [u8; 4] = [0x1a, 0, 0x22, 0];
-
-fn write_head(body: &mut Vec<u8>, type_meta: TypeMeta<'_>) {
-    body.extend_from_slice(&MAGIC);
-    let mut types = Vec::with_capacity(64);
-    wire::put_bytes(&mut types, 1, type_meta.api_version.as_bytes());
-    wire::put_bytes(&mut types, 2, type_meta.kind.as_bytes());
-    wire::put_bytes(body, 1, &types);
 }
 
 /// Encodes a list of encoded items, as the API server does. `type_meta` is that of the list.

@@ -6,14 +6,12 @@
 //! Fields may be in any order. A single message that occurs more than once, which no API server sends, is
 //! an error of kind [`NotCanonical`](crate::ErrorKind::NotCanonical); [`canonical`] merges such occurrences.
 
-mod canonical;
 mod metadata;
 mod path;
 mod set;
 
+pub use crate::canonical::canonical;
 pub use crate::path::PathError;
-pub use canonical::canonical;
-pub(crate) use canonical::canonical_bytes;
 pub(crate) use metadata::next_of_prefix;
 pub use metadata::{
     Header, OwnerReference, OwnerReferences, Strings, annotations, has_managed_fields, header,

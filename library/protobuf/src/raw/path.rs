@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::canonical::canonical_bytes;
+use crate::canonical::canonical_bytes;
 use crate::de::{Flow, Node, NodeKind, Options};
 use crate::error::{Error, Step};
 use crate::path::{FieldPath, FieldStep, JsonStep, PathError, changed_json, read_json};

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::canonical::canonical_bytes;
 use super::path::Path;
 use super::single;
+use crate::canonical::canonical_bytes;
 use crate::error::Error;
 use crate::schema::FieldSchema;
 use crate::ser::{MAX_DEPTH, put_field};
