@@ -288,18 +288,6 @@ fn only_the_codec_and_packed_objects_know_json() {
     }
 }
 
-#[test]
-fn files_have_at_most_600_lines_of_code() {
-    for (path, code) in sources() {
-        let lines = code.lines().count();
-        assert!(
-            lines <= 600,
-            "{} has {lines} lines of code: split it",
-            path.display()
-        );
-    }
-}
-
 /// The listing of the public API is itself checked by `.ci/api-listing --check`.
 #[test]
 fn the_root_of_the_crate_has_at_most_45_names() {

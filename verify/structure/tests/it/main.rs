@@ -1,0 +1,4 @@
+//! The structure of the workspace, as rules that fail when broken.
+
+mod houses;
+mod imports;
