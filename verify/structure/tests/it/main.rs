@@ -2,3 +2,4 @@
 
 mod houses;
 mod imports;
+mod reasons;
