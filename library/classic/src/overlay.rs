@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use kube_informers::error::ParseVersionError;
-use kube_informers::store::{KeyRef, UnknownIndexError};
+use kube_informers::error::{IndexError, ParseError};
+use kube_informers::store::KeyRef;
 use kube_informers::{Cause, Event, Object, ObjectKey, ResourceVersion, Store};
 use parking_lot::Mutex;
 
@@ -81,7 +81,7 @@ impl<K: Object> Overlay<K> {
     ///
     /// Its version is not a number, so it cannot be compared with those of the watch.
     #[doc(alias = "Mutation")]
-    pub fn record(&self, object: impl Into<Arc<K>>) -> Result<(), ParseVersionError> {
+    pub fn record(&self, object: impl Into<Arc<K>>) -> Result<(), ParseError> {
         let object = object.into();
         let version: ResourceVersion = object.object_version().unwrap_or_default().parse()?;
         let key = ObjectKey::of(&*object);
@@ -165,7 +165,7 @@ impl<K: Object> Overlay<K> {
     /// # Panics
     ///
     /// If the index function panics on a recorded object.
-    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<K>>, UnknownIndexError> {
+    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<K>>, IndexError> {
         let mut objects = self.store.by_index(name, value)?;
         let Some(index) = self.store.index(name) else {
             return Ok(objects);

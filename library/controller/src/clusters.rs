@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use kube_informers::error::AddHandlerError;
+use kube_informers::error::StoppedError;
 use kube_informers::reflector::ReflectorState;
 use kube_informers::{Event, EventHandler, HandlerOptions, Informer, Object, ObjectKey, Registration};
 use kube_workqueue::WorkQueue;
@@ -101,7 +101,7 @@ pub enum AddClusterError {
     },
     /// The informer has stopped.
     #[error(transparent)]
-    Stopped(#[from] AddHandlerError),
+    Stopped(#[from] StoppedError),
 }
 
 /// The objects of a kind in several clusters: one informer per cluster, with keys that name the cluster.
@@ -156,7 +156,7 @@ struct View<K: Object> {
     added: u64,
 }
 
-type Attacher<K> = dyn Fn(&Arc<str>, &Informer<K>) -> Result<Registration, AddHandlerError> + Send + Sync;
+type Attacher<K> = dyn Fn(&Arc<str>, &Informer<K>) -> Result<Registration, StoppedError> + Send + Sync;
 
 struct Cluster<K: Object> {
     /// Distinguishes it from another cluster of the same name, before or after it.

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_informers::error::{AddHandlerError, HandlerEndedError, SyncError};
+use kube_informers::error::{HandlerEndedError, StoppedError, SyncError};
 
 fn not_synced(cause: Option<&SyncError>) -> String {
     match cause {
@@ -24,7 +24,7 @@ pub enum RunError {
         controller: Arc<str>,
         /// Which informer.
         #[source]
-        source: AddHandlerError,
+        source: StoppedError,
     },
     /// The caches were not synced within the [timeout](crate::Controller::sync_within).
     #[error("controller {controller} has not started within {after:?}: {}", not_synced(.source.as_deref()))]

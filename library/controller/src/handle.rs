@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_informers::error::AddHandlerError;
+use kube_informers::error::StoppedError;
 use kube_informers::{Object, Registration};
 use kube_workqueue::{Key, Stats, WorkQueue};
 use parking_lot::Mutex;
@@ -98,7 +98,7 @@ impl<T: Key> ControllerHandle<T> {
     /// # Errors
     ///
     /// The informer has stopped.
-    pub fn add_watch<K: Object>(&self, watch: Watch<K, T>) -> Result<AddedWatch, AddHandlerError> {
+    pub fn add_watch<K: Object>(&self, watch: Watch<K, T>) -> Result<AddedWatch, StoppedError> {
         let feeding = Box::new(watch).attach(&self.name, self.queue.clone())?;
         Ok(AddedWatch {
             registration: feeding.registration,

@@ -10,7 +10,6 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{select_all, try_join_all};
 use kube_informers::error::{HandlerEndedError, SyncError};
-use kube_informers::reflector::ReflectorState;
 use kube_workqueue::{Key, WorkQueue, workers};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{info, warn};
@@ -232,9 +231,9 @@ impl<T: Key + Sync + Debug> Life<T> {
 
 /// What to do about an informer that is not synced.
 fn advice(obstacle: &SyncError) -> &'static str {
-    match obstacle.state {
-        ReflectorState::Idle => "; start it: `InformerBuilder::start`, or `start` of its factory",
-        _ => "",
+    match obstacle.is_not_started() {
+        true => "; start it: `InformerBuilder::start`, or `start` of its factory",
+        false => "",
     }
 }
 

@@ -11,7 +11,7 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::Status;
 use kube::core::response::StatusSummary;
 use kube::{Resource, ResourceExt};
-use kube_informers::error::{WaitForVersionError, WaitUntilError};
+use kube_informers::error::WaitError;
 use kube_informers::{Event, Informer, Object, ObjectKey};
 use kube_workqueue::Key;
 use parking_lot::Mutex;
@@ -180,7 +180,7 @@ impl<T: Key> OwnWrites<T> {
                 let holds = cache.wait_until(|store| condition(store.get(&wanted).as_deref()), timeout);
                 match holds.await {
                     // Without an informer the controller ends as well.
-                    Ok(()) | Err(WaitUntilError::Stopped(_)) => Ok(()),
+                    Ok(()) | Err(WaitError::Stopped(_)) => Ok(()),
                     Err(error) => Err(error.into()),
                 }
             })
@@ -254,9 +254,9 @@ impl<T: Key> OwnWrites<T> {
     }
 }
 
-fn seen(reached: Result<(), WaitForVersionError>) -> Result<(), Unseen> {
+fn seen(reached: Result<(), WaitError>) -> Result<(), Unseen> {
     match reached {
-        Err(error @ WaitForVersionError::Deadline { .. }) => Err(error.into()),
+        Err(error) if error.is_timeout() => Err(error.into()),
         // The cache will never hold the object, or cannot tell; without an informer the controller ends as well.
         _ => Ok(()),
     }

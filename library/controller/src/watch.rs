@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use kube_informers::error::{AddHandlerError, SyncError};
+use kube_informers::error::{StoppedError, SyncError};
 use kube_informers::{Cause, Event, HandlerOptions, Informer, Object, ObjectKey, Registration};
 use kube_workqueue::{AddOptions, Key, Priority, WorkQueue};
 
@@ -198,7 +198,7 @@ impl<K: Object, T: Key> fmt::Debug for Watch<K, T> {
 /// A watch of any `K`.
 pub(crate) trait Feed<T: Key>: Send {
     /// Starts feeding the queue.
-    fn attach(self: Box<Self>, controller: &str, queue: WorkQueue<T>) -> Result<Feeding, AddHandlerError>;
+    fn attach(self: Box<Self>, controller: &str, queue: WorkQueue<T>) -> Result<Feeding, StoppedError>;
 }
 
 /// A watch that feeds a queue.
@@ -209,7 +209,7 @@ pub(crate) struct Feeding {
 }
 
 impl<K: Object, T: Key> Feed<T> for Watch<K, T> {
-    fn attach(self: Box<Self>, controller: &str, queue: WorkQueue<T>) -> Result<Feeding, AddHandlerError> {
+    fn attach(self: Box<Self>, controller: &str, queue: WorkQueue<T>) -> Result<Feeding, StoppedError> {
         let Watch {
             informer,
             mut keys,

@@ -6,6 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::errors::ParseError;
 use crate::object::Object;
 
 /// Identifies an object in an informer: its namespace, if it has one, and its name.
@@ -20,7 +21,7 @@ use crate::object::Object;
 /// assert_eq!(key.namespace(), Some("shop"));
 /// assert_eq!(key.name(), "cart");
 /// assert_eq!(key.to_string(), "shop/cart");
-/// # Ok::<(), kube_informers::error::ParseKeyError>(())
+/// # Ok::<(), kube_informers::error::ParseError>(())
 /// ```
 #[doc(alias = "NewObjectName")]
 #[doc(alias = "NamespacedNameAsObjectName")]
@@ -183,24 +184,19 @@ impl fmt::Debug for ObjectKey {
 }
 
 impl FromStr for ObjectKey {
-    type Err = ParseKeyError;
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Self, ParseKeyError> {
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         match text.split_once('/') {
             None => Ok(Self::cluster(text)),
-            Some((_, name)) if name.contains('/') => Err(ParseKeyError {
-                text: text.to_owned(),
-            }),
+            Some((_, name)) if name.contains('/') => Err(ParseError::new(
+                "an object key",
+                text,
+                "expected `namespace/name`, or `name` for a cluster-scoped object",
+            )),
             Some((namespace, name)) => Ok(Self::namespaced(namespace, name)),
         }
     }
-}
-
-/// A text with more than one slash is not a key.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not an object key: expected `namespace/name`, or `name` for a cluster-scoped object")]
-pub struct ParseKeyError {
-    text: String,
 }
 
 #[cfg(test)]

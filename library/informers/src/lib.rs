@@ -100,6 +100,7 @@ mod client;
 pub mod codec;
 pub mod delta;
 mod dispatcher;
+mod errors;
 mod event;
 pub mod factory;
 pub mod handler;
@@ -156,23 +157,24 @@ pub use subscription::Subscription;
 pub use sync::{Synced, wait_for_sync};
 pub use version::ResourceVersion;
 
-/// Errors of the types at the crate root. Errors of other operations are in the modules of those operations.
+/// The errors of the crate, except those of sources: [`SourceError`](source::SourceError) and
+/// [`ApiError`](source::ApiError).
 ///
-/// The name of every error type ends in `Error`, and `source()` leads to the underlying cause.
+/// Errors have predicates for what programs usually decide by, such as [`WaitError::is_timeout`](error::WaitError::is_timeout).
+/// `source()` leads to the underlying cause.
 pub mod error {
     pub use crate::bodies::FetchError;
-    pub use crate::codec::NoSchemaError;
-    pub use crate::informer::errors::{
-        SetNamespacesError, SetShardError, StoppedError, SyncError, WaitForVersionError, WaitUntilError,
-    };
-    pub use crate::informer::{EncodingError, IndexByPathError, NotReadyError};
-    pub use crate::key::ParseKeyError;
-    pub use crate::lazy::LazyError;
-    pub use crate::registration::{AddHandlerError, HandlerEndedError};
-    pub use crate::selector::ParseSelectorError;
-    pub use crate::sync::WaitForSyncError;
+    pub use crate::codec::encoding::EncodingError;
+    pub use crate::errors::{ParseError, StoppedError};
+    pub use crate::factory::resource::ResourceError;
+    pub use crate::informer::errors::{ScopeError, WaitError};
+    pub use crate::informer::readiness::NotReadyError;
+    pub use crate::lazy::error::LazyError;
+    pub use crate::lister::NotFoundError;
+    pub use crate::reflector::errors::SyncError;
+    pub use crate::registration::HandlerEndedError;
+    pub use crate::store::error::IndexError;
     pub use crate::task::TaskPanicError;
-    pub use crate::version::ParseVersionError;
 }
 
 /// Counters of an informer, its watches and its handlers: [`Informer::stats`].
@@ -189,7 +191,6 @@ pub mod sim {
 
     pub use crate::codec::error_body::error_response;
     pub use crate::dispatcher::{Dispatcher, Leftovers, Listener};
-    use crate::error::AddHandlerError;
     use crate::handler::{HandlerOptions, IntoHandler, erase};
     pub use crate::queue::{DeltaFifo, DeltaQueue, InOrderQueue};
     use crate::reflector::Reflector;
@@ -210,14 +211,14 @@ pub mod sim {
     ///
     /// # Errors
     ///
-    /// The dispatcher is closed.
+    /// The dispatcher is closed. Returns the name of the handler.
     pub fn add_handler<K: Object, Kind>(
         dispatcher: &mut Dispatcher<K>,
         options: &HandlerOptions,
         handler: impl IntoHandler<K, Kind>,
         snapshot: Snapshot<K>,
         synced: bool,
-    ) -> Result<Registration, AddHandlerError> {
+    ) -> Result<Registration, Arc<str>> {
         let now = tokio::time::Instant::now();
         dispatcher.add(options, erase(handler), now, snapshot, synced)
     }

@@ -61,18 +61,6 @@ pub enum HandlerEndedError {
     },
 }
 
-/// A handler was not added because the informer has stopped.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "handler {handler} was not added: the informer of {informer} has stopped already; build a new informer"
-)]
-pub struct AddHandlerError {
-    /// The name of the handler.
-    pub handler: Arc<str>,
-    /// The name of the informer.
-    pub informer: String,
-}
-
 /// Why a listener ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::selector::{ParseSelectorError, Selector};
+use crate::errors::ParseError;
+use crate::selector::Selector;
 use crate::shard::Shard;
 
 /// Selects objects of a kind; all of them by default.
@@ -15,7 +16,7 @@ use crate::shard::Shard;
 ///
 /// let scope = Scope::namespace("shop").labels("app=web")?.fields("spec.nodeName=node-1")?;
 /// assert_eq!(scope.to_string(), "namespace shop, labels app=web, fields spec.nodeName=node-1");
-/// # Ok::<(), kube_informers::error::ParseSelectorError>(())
+/// # Ok::<(), kube_informers::error::ParseError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[doc(alias = "TweakListOptionsFunc")]
@@ -73,7 +74,7 @@ impl Scope {
     /// The selector is malformed.
     #[doc(alias = "LabelSelectorPredicate")]
     #[doc(alias = "labelSelector")]
-    pub fn labels(mut self, selector: &str) -> Result<Self, ParseSelectorError> {
+    pub fn labels(mut self, selector: &str) -> Result<Self, ParseError> {
         self.labels = self.labels.and(selector.parse()?);
         Ok(self)
     }
@@ -86,7 +87,7 @@ impl Scope {
     /// The selector is malformed.
     #[doc(alias = "GetFieldSelector")]
     #[doc(alias = "fieldSelector")]
-    pub fn fields(mut self, selector: &str) -> Result<Self, ParseSelectorError> {
+    pub fn fields(mut self, selector: &str) -> Result<Self, ParseError> {
         self.fields.extend(field_terms(selector)?);
         Ok(self)
     }
@@ -193,7 +194,7 @@ impl fmt::Display for Scope {
 }
 
 /// The terms of a field selector, in canonical form.
-fn field_terms(selector: &str) -> Result<Vec<String>, ParseSelectorError> {
+fn field_terms(selector: &str) -> Result<Vec<String>, ParseError> {
     let mut terms = Vec::new();
     let mut start = 0;
     let mut escaped = false;
@@ -207,7 +208,7 @@ fn field_terms(selector: &str) -> Result<Vec<String>, ParseSelectorError> {
             let text = selector.get(start..at).unwrap_or_default();
             if !text.trim().is_empty() {
                 terms.push(field_term(text).map_err(|(offset, problem)| {
-                    ParseSelectorError::new("field selector", selector, start + offset, problem)
+                    ParseError::new("a field selector", selector, problem).at(start + offset)
                 })?);
             }
             start = at + 1;

@@ -1,6 +1,5 @@
 //! `wait_for_sync`: waits for several informers, handlers and factories at once.
 
-use std::fmt;
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
@@ -9,15 +8,15 @@ use futures_util::future::join_all;
 use crate::factory::SharedInformerFactory;
 use crate::informer::Informer;
 use crate::object::Object;
-use crate::reflector::ReflectorHandle;
+use crate::reflector::{ReflectorHandle, SyncError};
 use crate::registration::Registration;
 
 /// Something that [`wait_for_sync`] can wait for: an [`Informer`], a [`Registration`], a [`SharedInformerFactory`], a
 /// [`ReflectorHandle`], and tuples and slices of references to them.
 pub trait Synced {
-    /// Why it is not synced within the timeout: one text for each informer, handler or factory.
+    /// Why it is not synced within the timeout: one error for each informer, handler or factory.
     #[doc(hidden)]
-    fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<String>>;
+    fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<SyncError>>;
 }
 
 /// Waits until all of these are synced. They share the timeout.
@@ -40,86 +39,63 @@ pub trait Synced {
 #[doc(alias = "WaitForCacheSync")]
 #[doc(alias = "WaitForNamedCacheSyncWithContext")]
 #[doc(alias = "WaitFor")]
-pub async fn wait_for_sync(all: impl Synced, timeout: Duration) -> Result<(), WaitForSyncError> {
-    let obstacles = all.obstacles(timeout).await;
-    match obstacles.is_empty() {
+pub async fn wait_for_sync(all: impl Synced, timeout: Duration) -> Result<(), SyncError> {
+    let missing = all.obstacles(timeout).await;
+    match missing.is_empty() {
         true => Ok(()),
-        false => Err(WaitForSyncError { obstacles }),
+        false => Err(SyncError::several(missing, timeout)),
     }
 }
-
-/// Some informers, handlers or factories are not synced.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WaitForSyncError {
-    obstacles: Vec<String>,
-}
-
-impl WaitForSyncError {
-    /// One text for each of them.
-    pub fn obstacles(&self) -> &[String] {
-        &self.obstacles
-    }
-}
-
-impl fmt::Display for WaitForSyncError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.obstacles.join("; "))
-    }
-}
-
-impl std::error::Error for WaitForSyncError {}
 
 impl<K: Object> Synced for Informer<K> {
-    fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<String>> {
-        Box::pin(async move {
-            let synced = self.synced_within(timeout).await;
-            synced.err().map(|error| error.to_string()).into_iter().collect()
-        })
+    fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<SyncError>> {
+        Box::pin(async move { self.synced_within(timeout).await.err().into_iter().collect() })
     }
 }
 
 impl Synced for SharedInformerFactory {
-    fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<String>> {
+    fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<SyncError>> {
         Box::pin(async move {
-            let synced = self.wait_for_sync_within(timeout).await;
-            synced.err().map(|error| error.to_string()).into_iter().collect()
+            self.wait_for_sync_within(timeout)
+                .await
+                .err()
+                .into_iter()
+                .collect()
         })
     }
 }
 
 impl Synced for ReflectorHandle {
-    fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<String>> {
-        Box::pin(async move {
-            let synced = self.synced_within(timeout).await;
-            synced.err().map(|error| error.to_string()).into_iter().collect()
-        })
+    fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<SyncError>> {
+        Box::pin(async move { self.synced_within(timeout).await.err().into_iter().collect() })
     }
 }
 
 impl Synced for Registration {
-    fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<String>> {
+    fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<SyncError>> {
         Box::pin(async move {
-            match tokio::time::timeout(timeout, self.synced()).await {
-                Ok(Ok(())) => Vec::new(),
-                Ok(Err(ended)) => vec![ended.to_string()],
-                Err(_) => vec![format!(
+            let problem = match tokio::time::timeout(timeout, self.synced()).await {
+                Ok(Ok(())) => return Vec::new(),
+                Ok(Err(ended)) => ended.to_string(),
+                Err(_) => format!(
                     "handler {} has not received its initial objects after {timeout:?}; {} events are pending",
                     self.name(),
                     self.pending()
-                )],
-            }
+                ),
+            };
+            vec![SyncError::handler(self.name(), timeout, problem)]
         })
     }
 }
 
 impl<S: Synced + ?Sized> Synced for &S {
-    fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<String>> {
+    fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<SyncError>> {
         (**self).obstacles(timeout)
     }
 }
 
 impl<S: Synced> Synced for [S] {
-    fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<String>> {
+    fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<SyncError>> {
         let all = join_all(self.iter().map(|one| one.obstacles(timeout)));
         Box::pin(async move { all.await.into_iter().flatten().collect() })
     }
@@ -128,7 +104,7 @@ impl<S: Synced> Synced for [S] {
 macro_rules! tuples {
     ($($($name:ident)+;)+) => {$(
         impl<$($name: Synced),+> Synced for ($($name,)+) {
-            fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<String>> {
+            fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<SyncError>> {
                 #[allow(non_snake_case, reason = "the names of the types")]
                 let ($($name,)+) = self;
                 let all = join_all([$($name.obstacles(timeout)),+]);

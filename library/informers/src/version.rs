@@ -4,6 +4,8 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::errors::ParseError;
+
 /// A resource version that can be compared: a positive decimal number of any length.
 ///
 /// Since Kubernetes 1.35 clients may compare the versions of one resource type as integers. [`FromStr`] rejects all
@@ -15,7 +17,7 @@ use std::str::FromStr;
 /// let older: ResourceVersion = "99".parse()?;
 /// let newer: ResourceVersion = "100".parse()?;
 /// assert!(older < newer);
-/// # Ok::<(), kube_informers::error::ParseVersionError>(())
+/// # Ok::<(), kube_informers::error::ParseError>(())
 /// ```
 #[doc(alias = "ResourceVersionComparator")]
 #[doc(alias = "CompareResourceVersion")]
@@ -77,26 +79,19 @@ impl fmt::Debug for ResourceVersion {
 }
 
 impl FromStr for ResourceVersion {
-    type Err = ParseVersionError;
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Self, ParseVersionError> {
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         if is_version(text) {
             Ok(Self(text.into()))
         } else {
-            Err(ParseVersionError {
-                text: text.to_owned(),
-            })
+            Err(ParseError::new(
+                "a comparable resource version",
+                text,
+                "it must be a positive decimal number without leading zeros",
+            ))
         }
     }
-}
-
-/// The error for a version that is not a positive decimal number.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{text:?} is not a comparable resource version: it must be a positive decimal number without leading zeros"
-)]
-pub struct ParseVersionError {
-    text: String,
 }
 
 #[cfg(test)]

@@ -36,11 +36,12 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use crate::codec::{Encoded, decode};
+use crate::errors::StoppedError;
 use crate::event::Event;
 use crate::informer::Informer;
 use crate::key::ObjectKey;
 use crate::object::Object;
-use crate::registration::{AddHandlerError, Registration};
+use crate::registration::Registration;
 use crate::source::{ResourceType, SourceError, get};
 use crate::store::{KeyRef, Store};
 use crate::version::ResourceVersion;
@@ -144,7 +145,7 @@ where
     pub fn new(
         client: kube::Client,
         metadata: &Informer<PartialObjectMeta<K>>,
-    ) -> Result<Self, AddHandlerError> {
+    ) -> Result<Self, StoppedError> {
         Self::with_limits(client, metadata, BodyLimits::default())
     }
 
@@ -157,7 +158,7 @@ where
         client: kube::Client,
         metadata: &Informer<PartialObjectMeta<K>>,
         limits: BodyLimits,
-    ) -> Result<Self, AddHandlerError> {
+    ) -> Result<Self, StoppedError> {
         let inner = Arc::new(BodiesInner {
             client,
             resource: metadata.resource().cloned().unwrap_or_else(ResourceType::of::<K>),

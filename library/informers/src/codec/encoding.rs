@@ -31,7 +31,7 @@ impl Encoding {
     /// # Errors
     ///
     /// Protobuf is required, but the kind has no schema.
-    pub(super) fn is_protobuf(self, expected: &Expected, is_open: bool) -> Result<bool, NoSchemaError> {
+    pub(super) fn is_protobuf(self, expected: &Expected, is_open: bool) -> Result<bool, EncodingError> {
         let has_schema = expected.metadata_only
             || schema::lookup(&expected.api_version, &expected.kind)
                 .is_some_and(|kind| kind.has_object_meta());
@@ -39,18 +39,29 @@ impl Encoding {
             Self::Json => Ok(false),
             Self::Auto => Ok(has_schema && (expected.metadata_only || !is_open)),
             Self::Protobuf if has_schema => Ok(true),
-            Self::Protobuf => Err(NoSchemaError {
+            Self::Protobuf => Err(EncodingError::NoSchema {
                 expected: expected.to_string(),
             }),
         }
     }
 }
 
-/// Protobuf was requested for a kind without a schema.
+/// The encoding of a source cannot be requested.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{expected} has no protobuf schema: request JSON or `Encoding::Auto`")]
-pub struct NoSchemaError {
-    expected: String,
+#[non_exhaustive]
+pub enum EncodingError {
+    /// The kind has no protobuf schema.
+    #[error("{expected} has no protobuf schema: request JSON or `Encoding::Auto`")]
+    NoSchema {
+        /// The kind.
+        expected: String,
+    },
+    /// The informer was not created from a [`ListWatch`](crate::ListWatch), so the source chooses the encoding.
+    #[error("the encoding of {informer} cannot be set: its source is not a ListWatch")]
+    NotAListWatch {
+        /// Which informer.
+        informer: String,
+    },
 }
 
 /// The `Accept` header of a request for `of`, such as `PartialObjectMetadataList`; `None` for whole objects.

@@ -30,7 +30,7 @@
 mod decoder;
 mod dynamic;
 mod encoded;
-mod encoding;
+pub(crate) mod encoding;
 pub(crate) mod error_body;
 mod format;
 mod from_wire;
@@ -58,7 +58,8 @@ use json::Json;
 use protobuf::Protobuf;
 
 pub(crate) use encoded::{Encoded, decode};
-pub use encoding::{Encoding, NoSchemaError};
+pub use encoding::Encoding;
+pub(crate) use encoding::EncodingError;
 pub(crate) use error_body::error_response;
 pub(crate) use format::{DecodeOptions, RawObject, Schema};
 pub use from_wire::FromWire;
@@ -155,7 +156,7 @@ impl<K> Codec<K> {
     /// # Errors
     ///
     /// The encoding is [`Encoding::Protobuf`], and the kind has no schema.
-    pub fn check(&self, expected: &Expected) -> Result<(), NoSchemaError> {
+    pub fn check(&self, expected: &Expected) -> Result<(), EncodingError> {
         self.encoding.is_protobuf(expected, self.is_open).map(drop)
     }
 

@@ -29,7 +29,7 @@ use resync::Resync;
 use crate::event::Event;
 use crate::handler::{ErasedHandler, HandlerOptions};
 use crate::object::Object;
-use crate::registration::{AddHandlerError, Control, HandlerId, Registration};
+use crate::registration::{Control, HandlerId, Registration};
 use crate::store::Snapshot;
 use crate::task::Spawner;
 
@@ -75,7 +75,7 @@ impl<K: Object> Dispatcher<K> {
     ///
     /// # Errors
     ///
-    /// The dispatcher is closed.
+    /// The dispatcher is closed. Returns the name of the handler.
     pub(crate) fn add(
         &mut self,
         options: &HandlerOptions,
@@ -83,14 +83,11 @@ impl<K: Object> Dispatcher<K> {
         now: Instant,
         snapshot: Snapshot<K>,
         synced: bool,
-    ) -> Result<Registration, AddHandlerError> {
+    ) -> Result<Registration, Arc<str>> {
         let ErasedHandler { name, kind } = handler;
         let name: Arc<str> = options.name.clone().unwrap_or(name).into();
         if matches!(self.state, DispatcherState::Closed) {
-            return Err(AddHandlerError {
-                handler: name,
-                informer: String::new(),
-            });
+            return Err(name);
         }
         let listener = self.join(options, name, Consumer::Unstarted(kind), now, snapshot, synced);
         self.start_worker(&listener);

@@ -4,17 +4,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 
 use super::SharedInformerFactory;
-
-/// Namespaces of a scope that do not exist.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "no namespace {}: nothing is cached for it until it is created; correct the name or create it",
-    .namespaces.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ")
-)]
-pub struct UnknownNamespacesError {
-    /// Their names.
-    pub namespaces: Vec<String>,
-}
+use crate::informer::errors::ScopeError;
 
 impl SharedInformerFactory {
     /// Whether the namespaces of this handle's scope exist.
@@ -25,7 +15,7 @@ impl SharedInformerFactory {
     /// # Errors
     ///
     /// Some namespaces do not exist.
-    pub async fn check_namespaces(&self) -> Result<(), UnknownNamespacesError> {
+    pub async fn check_namespaces(&self) -> Result<(), ScopeError> {
         let api = Api::<Namespace>::all(self.client());
         let mut namespaces = Vec::new();
         for name in self.scope().selected_namespaces().into_iter().flatten() {
@@ -36,7 +26,7 @@ impl SharedInformerFactory {
         }
         match namespaces.is_empty() {
             true => Ok(()),
-            false => Err(UnknownNamespacesError { namespaces }),
+            false => Err(ScopeError::NotFound(namespaces)),
         }
     }
 }

@@ -2,12 +2,11 @@
 
 pub mod accessors;
 mod check;
-mod errors;
 mod follow;
 mod health;
 mod key;
 mod options;
-mod resource;
+pub(crate) mod resource;
 mod resource_name;
 mod slot;
 
@@ -24,6 +23,7 @@ use tracing::{Span, error, warn};
 
 use crate::informer::{Informer, InformerBuilder, ShutdownReport, SyncOutcome};
 use crate::object::Object;
+use crate::reflector::SyncError;
 use crate::scope::Scope;
 use crate::source::{FromWire, KnownResource, ListWatch, ResourceType};
 use crate::task::{Spawner, TaskPanicError};
@@ -33,10 +33,7 @@ use key::{InformerIdentity, InformerKey};
 use options::FactoryOptions;
 use slot::{AnyInformer, InformerSlot, InformerSlots};
 
-pub use check::UnknownNamespacesError;
-pub use errors::FactorySyncError;
 pub use options::FactoryBuilder;
-pub use resource::ResourceError;
 pub use resource_name::ResourceName;
 
 /// Returns shared informers: requests for the same objects share one cache and one watch.
@@ -322,7 +319,7 @@ impl SharedInformerFactory {
     /// A requested informer was not started and would never sync (returned at once), or an informer stopped.
     #[doc(alias = "WaitForCacheSync")]
     #[doc(alias = "WaitForNamedCacheSync")]
-    pub async fn wait_for_sync(&self) -> Result<(), FactorySyncError> {
+    pub async fn wait_for_sync(&self) -> Result<(), SyncError> {
         self.wait_until(None).await
     }
 
@@ -332,16 +329,16 @@ impl SharedInformerFactory {
     /// # Errors
     ///
     /// Some informers were not synced in time, were not started, or stopped.
-    pub async fn wait_for_sync_within(&self, timeout: Duration) -> Result<(), FactorySyncError> {
+    pub async fn wait_for_sync_within(&self, timeout: Duration) -> Result<(), SyncError> {
         self.wait_until(Some(timeout)).await
     }
 
-    async fn wait_until(&self, timeout: Option<Duration>) -> Result<(), FactorySyncError> {
+    async fn wait_until(&self, timeout: Option<Duration>) -> Result<(), SyncError> {
         let began = Instant::now();
         let entries = {
             let slots = self.inner.slots.lock();
             if slots.is_shut_down() {
-                return Err(FactorySyncError::shutdown());
+                return Err(SyncError::shut_down(Duration::ZERO));
             }
             slots.entries()
         };
@@ -350,7 +347,7 @@ impl SharedInformerFactory {
         if in_use.iter().any(|entry| !entry.is_started()) {
             let unstarted = in_use.iter().filter(|entry| !entry.is_started());
             let missing = unstarted.filter_map(|entry| entry.not_synced(Duration::ZERO));
-            return Err(FactorySyncError::not_started(missing.collect(), in_use.len()));
+            return Err(SyncError::not_started(missing.collect()));
         }
         let deadline = timeout.map(|timeout| after(began, timeout));
         let settled = join_all(in_use.iter().map(|entry| async move {
@@ -368,11 +365,11 @@ impl SharedInformerFactory {
             .filter_map(|(entry, _)| entry.not_synced(after))
             .collect();
         if self.inner.slots.lock().is_shut_down() && !missing.is_empty() {
-            return Err(FactorySyncError::shutdown());
+            return Err(SyncError::shut_down(after));
         }
         match missing.is_empty() {
             true => Ok(()),
-            false => Err(FactorySyncError::missing(missing, in_use.len())),
+            false => Err(SyncError::missing_of(missing, in_use.len(), after)),
         }
     }
 

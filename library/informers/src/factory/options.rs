@@ -9,11 +9,11 @@ use std::time::Duration;
 use super::SharedInformerFactory;
 use crate::codec::FromWire;
 use crate::codec::{LazyOptions, Validate};
+use crate::errors::ParseError;
 use crate::informer::{InformerBuilder, QueueKind};
 use crate::object::Object;
 use crate::reflector::{RecoveryGroup, ReflectorConfig, StreamEnd, Transform};
 use crate::scope::Scope;
-use crate::selector::ParseSelectorError;
 use crate::source::{Encoding, ListWatch, Query};
 
 /// Configures a factory: [`SharedInformerFactory::builder`].
@@ -83,7 +83,7 @@ impl FactoryBuilder {
     /// # Errors
     ///
     /// The selector is malformed.
-    pub fn labels(mut self, selector: &str) -> Result<Self, ParseSelectorError> {
+    pub fn labels(mut self, selector: &str) -> Result<Self, ParseError> {
         self.scope = self.scope.labels(selector)?;
         Ok(self)
     }
@@ -93,7 +93,7 @@ impl FactoryBuilder {
     /// # Errors
     ///
     /// The selector is malformed.
-    pub fn fields(mut self, selector: &str) -> Result<Self, ParseSelectorError> {
+    pub fn fields(mut self, selector: &str) -> Result<Self, ParseError> {
         self.scope = self.scope.fields(selector)?;
         Ok(self)
     }

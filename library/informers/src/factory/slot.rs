@@ -8,9 +8,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::key::InformerKey;
-use crate::informer::errors::SyncError;
 use crate::informer::{Informer, InformerHealth, InformerTask, ShutdownReport, SyncOutcome, WeakInformer};
 use crate::object::Object;
+use crate::reflector::SyncError;
 use crate::task::Spawner;
 use futures_core::future::BoxFuture;
 

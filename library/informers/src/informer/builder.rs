@@ -16,8 +16,8 @@ use crate::object::Object;
 use crate::queue::DEFAULT_CAPACITY;
 use crate::reflector::{RecoveryGroup, ReflectorConfig, StreamEnd, StreamEndHook, Transform};
 use crate::shard::Shard;
-use crate::source::{Encoding, ListWatch, ListerWatcher, NoSchemaError, ResourceType};
-use crate::store::{DeltaWriter, DuplicateIndexError};
+use crate::source::{Encoding, EncodingError, ListWatch, ListerWatcher, ResourceType};
+use crate::store::{DeltaWriter, IndexError};
 
 /// Configures an informer. [`start`](Self::start) runs it; [`build`](Self::build) returns it with the task to run.
 #[doc(alias = "SharedIndexInformerOptions")]
@@ -81,21 +81,6 @@ impl<K: Object> Sources<K> {
             Self::Other(sources) => describe(sources),
         }
     }
-}
-
-/// Why the encoding of an informer was not changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum EncodingError {
-    /// The kind has no protobuf schema.
-    #[error(transparent)]
-    NoSchema(#[from] NoSchemaError),
-    /// The informer was not created from a [`ListWatch`], so the source chooses the encoding.
-    #[error("the encoding of {informer} cannot be set: its source is not a ListWatch")]
-    NotAListWatch {
-        /// Which informer.
-        informer: String,
-    },
 }
 
 /// The queue between the watch and the cache.
@@ -229,7 +214,7 @@ impl<K: Object> InformerBuilder<K> {
         self,
         name: &str,
         values: impl Fn(&K) -> I + Send + Sync + 'static,
-    ) -> Result<Self, DuplicateIndexError>
+    ) -> Result<Self, IndexError>
     where
         I: IntoIterator,
         I::Item: AsRef<str>,

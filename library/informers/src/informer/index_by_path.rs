@@ -4,26 +4,9 @@ use kube_protobuf::raw;
 use kube_protobuf::schema;
 
 use super::{Informer, InformerBuilder};
-use crate::lazy::{FieldPath, Lazy, PathError};
+use crate::lazy::{FieldPath, Lazy};
 use crate::source::ResourceType;
-use crate::store::{DuplicateIndexError, Index};
-
-/// An index by a field was not added.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum IndexByPathError {
-    /// The path is invalid, or the kind has no such field.
-    #[error("cannot index by {path:?}")]
-    Path {
-        /// The path.
-        path: String,
-        /// The reason.
-        source: PathError,
-    },
-    /// An index of that name exists.
-    #[error(transparent)]
-    Duplicate(#[from] DuplicateIndexError),
-}
+use crate::store::{Index, IndexError};
 
 impl<K: Send + Sync + 'static> Informer<Lazy<K>> {
     /// Adds an index by a field, read from the bytes when an object arrives. The index has the name of the path.
@@ -35,10 +18,10 @@ impl<K: Send + Sync + 'static> Informer<Lazy<K>> {
     /// # Errors
     ///
     /// The path is invalid, the kind has no such field, or an index of that name exists.
-    pub fn index_by_path(&self, path: &str) -> Result<Index<Lazy<K>>, IndexByPathError> {
+    pub fn index_by_path(&self, path: &str) -> Result<Index<Lazy<K>>, IndexError> {
         let path = checked(path, self.resource())?;
         let name = path.as_str().to_owned();
-        Ok(self.add_index(&name, move |object| object.index_values(&path))?)
+        self.add_index(&name, move |object| object.index_values(&path))
     }
 }
 
@@ -48,14 +31,14 @@ impl<K: Send + Sync + 'static> InformerBuilder<Lazy<K>> {
     /// # Errors
     ///
     /// The path is invalid, the kind has no such field, or an index of that name exists.
-    pub fn index_by_path(self, path: &str) -> Result<Self, IndexByPathError> {
+    pub fn index_by_path(self, path: &str) -> Result<Self, IndexError> {
         let path = checked(path, self.resource().as_ref())?;
         let name = path.as_str().to_owned();
-        Ok(self.index(&name, move |object| object.index_values(&path))?)
+        self.index(&name, move |object| object.index_values(&path))
     }
 }
 
-fn checked(path: &str, resource: Option<&ResourceType>) -> Result<FieldPath, IndexByPathError> {
+fn checked(path: &str, resource: Option<&ResourceType>) -> Result<FieldPath, IndexError> {
     let check = || {
         let parsed = FieldPath::parse(path)?;
         let kind = resource.map(ResourceType::expected);
@@ -65,7 +48,7 @@ fn checked(path: &str, resource: Option<&ResourceType>) -> Result<FieldPath, Ind
         }
         Ok(parsed)
     };
-    check().map_err(|source| IndexByPathError::Path {
+    check().map_err(|source| IndexError::Path {
         path: path.to_owned(),
         source,
     })

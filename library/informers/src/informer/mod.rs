@@ -12,7 +12,7 @@ mod member;
 mod namespaces;
 mod problem_log;
 mod process;
-mod readiness;
+pub(crate) mod readiness;
 mod reflected;
 mod run;
 mod sharding;
@@ -30,21 +30,20 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use crate::errors::StoppedError;
 use crate::handler::{HandlerOptions, IntoHandler, erase};
 use crate::lister::Lister;
 use crate::object::Object;
-use crate::reflector::ReflectorState;
-use crate::registration::{AddHandlerError, Registration};
-use crate::store::{DuplicateIndexError, Index, Quarantined, Store};
+use crate::reflector::{ReflectorState, SyncError};
+use crate::registration::Registration;
+use crate::store::{Index, IndexError, Quarantined, Store};
 use crate::subscription::Subscription;
 use crate::time::after;
 use process::InformerInner;
 
-pub use builder::{EncodingError, InformerBuilder, QueueKind};
-use errors::{StoppedError, SyncError};
-pub use index_by_path::IndexByPathError;
+pub use builder::{InformerBuilder, QueueKind};
 pub use low_level::LowLevelInformer;
-pub use readiness::{InformerHealth, NotReadyError, Observed, Readiness, ReadinessProblem};
+pub use readiness::{InformerHealth, Observed, Readiness, ReadinessProblem};
 pub use run::InformerTask;
 pub use shutdown::ShutdownReport;
 use stats::InformerStats;
@@ -149,7 +148,7 @@ impl<K: Object> Informer<K> {
     /// # Errors
     ///
     /// The informer has stopped.
-    pub fn add_event_handler<H, Kind>(&self, handler: H) -> Result<Registration, AddHandlerError>
+    pub fn add_event_handler<H, Kind>(&self, handler: H) -> Result<Registration, StoppedError>
     where
         H: IntoHandler<K, Kind>,
     {
@@ -167,7 +166,7 @@ impl<K: Object> Informer<K> {
         &self,
         options: HandlerOptions,
         handler: H,
-    ) -> Result<Registration, AddHandlerError>
+    ) -> Result<Registration, StoppedError>
     where
         H: IntoHandler<K, Kind>,
     {
@@ -225,7 +224,7 @@ impl<K: Object> Informer<K> {
         &self,
         name: &str,
         values: impl Fn(&K) -> I + Send + Sync + 'static,
-    ) -> Result<Index<K>, DuplicateIndexError>
+    ) -> Result<Index<K>, IndexError>
     where
         I: IntoIterator,
         I::Item: AsRef<str>,

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Informer;
-use super::errors::SetNamespacesError;
+use super::errors::ScopeError;
 use super::member::{Member, MemberTemplate};
 use super::process::MemberChange;
 use crate::object::Object;
@@ -64,13 +64,16 @@ impl<K: Object> Informer<K> {
     pub fn set_namespaces(
         &self,
         namespaces: impl IntoIterator<Item = impl Into<String>>,
-    ) -> Result<(), SetNamespacesError> {
+    ) -> Result<(), ScopeError> {
         let informer = || self.name().to_owned();
         if self.shared.scope_is_fixed {
-            return Err(SetNamespacesError::Shared { informer: informer() });
+            return Err(ScopeError::Shared {
+                informer: informer(),
+                part: "namespaces",
+            });
         }
         if !self.shared.has_namespaces {
-            return Err(SetNamespacesError::NoNamespaces { informer: informer() });
+            return Err(ScopeError::NoNamespaces { informer: informer() });
         }
         let Some(list_watch) = self.shared.list_watch() else {
             return Err(self.shared.stopped_error().into());
@@ -79,7 +82,7 @@ impl<K: Object> Informer<K> {
         let mut sources = BTreeMap::new();
         for namespace in wanted {
             let source = MemberTemplate::source(&list_watch, &namespace);
-            let source = source.map_err(|error| SetNamespacesError::Invalid {
+            let source = source.map_err(|error| ScopeError::Invalid {
                 namespace: namespace.clone(),
                 reason: error.to_string(),
             })?;

@@ -16,17 +16,18 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::errors::{SetShardError, StoppedError};
+use super::errors::ScopeError;
 use super::member::{Member, MemberTask, MemberTemplate};
 use super::problem_log::ProblemLog;
 use super::stats::{HandlerStats, InformerStats, MemoryStats, Totals};
 use crate::codec::LazyCounters;
 use crate::delta::Delta;
 use crate::dispatcher::Dispatcher;
+use crate::errors::StoppedError;
 use crate::handler::{ErasedHandler, HandlerOptions};
 use crate::object::Object;
 use crate::queue::{Batch, DEFAULT_BATCH};
-use crate::registration::{AddHandlerError, Registration};
+use crate::registration::Registration;
 use crate::shard::Shard;
 use crate::source::{ListWatch, ListerWatcher, ResourceType};
 use crate::store::{DeltaWriter, Origin, Prepared, Store};
@@ -172,7 +173,7 @@ impl<K: Object> InformerInner<K> {
         mut options: HandlerOptions,
         handler: ErasedHandler<K>,
         now: Instant,
-    ) -> Result<Registration, AddHandlerError> {
+    ) -> Result<Registration, StoppedError> {
         options.resync = options.resync.or(self.default_resync);
         let mut core = self.core.lock();
         let synced = core.synced;
@@ -181,10 +182,7 @@ impl<K: Object> InformerInner<K> {
             .add(&options, handler, now, self.store.list(), synced);
         drop(core);
         self.resyncs_changed.notify_one();
-        added.map_err(|error| AddHandlerError {
-            informer: self.name.clone(),
-            ..error
-        })
+        added.map_err(|name| self.stopped_error().with_handler(name))
     }
 
     pub(super) fn subscribe(&self, mut options: HandlerOptions, now: Instant) -> Subscription<K> {
@@ -432,10 +430,10 @@ impl<K: Object> InformerInner<K> {
     }
 
     /// Moves to another shard: evicts what is outside it and has the rest fetched.
-    pub(super) fn set_shard(&self, shard: &Shard) -> Result<(), SetShardError> {
+    pub(super) fn set_shard(&self, shard: &Shard) -> Result<(), ScopeError> {
         let mut core = self.core.lock();
         if self.stop.is_cancelled() {
-            return Err(SetShardError::Stopped(self.stopped_error()));
+            return Err(ScopeError::Stopped(self.stopped_error()));
         }
         // Under the lock, so that the reflectors see moves in the order in which the store does. All trackers have the
         // same field, so either all of them move or none.

@@ -1,7 +1,8 @@
 //! Moving an informer to another shard. The state of each watch is its [`ShardTracker`](crate::shard::ShardTracker).
 
 use super::Informer;
-use super::errors::{SetShardError, StoppedError};
+use super::errors::ScopeError;
+use crate::errors::StoppedError;
 use crate::object::Object;
 use crate::shard::Shard;
 
@@ -44,10 +45,11 @@ impl<K: Object> Informer<K> {
     /// # Errors
     ///
     /// The informer has stopped, is shared through a factory, or has a shard by another field.
-    pub fn set_shard(&self, shard: Shard) -> Result<(), SetShardError> {
+    pub fn set_shard(&self, shard: Shard) -> Result<(), ScopeError> {
         if self.shared.scope_is_fixed {
-            return Err(SetShardError::Shared {
+            return Err(ScopeError::Shared {
                 informer: self.name().to_owned(),
+                part: "shard",
             });
         }
         self.shared.set_shard(&shard)

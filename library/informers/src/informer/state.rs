@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use super::errors::{StoppedError, SyncError, WaitForVersionError};
+use super::errors::WaitError;
 use super::process::{InformerInner, Lifecycle};
+use crate::errors::StoppedError;
 use crate::key::ObjectKey;
 use crate::object::Object;
-use crate::reflector::ReflectorState;
+use crate::reflector::{ReflectorState, SyncError};
 use crate::version::ResourceVersion;
 
 impl<K: Object> InformerInner<K> {
@@ -15,7 +16,7 @@ impl<K: Object> InformerInner<K> {
         &self,
         wanted: &ResourceVersion,
         key: Option<&ObjectKey>,
-    ) -> Result<bool, WaitForVersionError> {
+    ) -> Result<bool, WaitError> {
         if let Some(key) = key {
             let cached = self.store.get(key);
             let version = cached.as_deref().and_then(Object::object_version);
@@ -33,7 +34,7 @@ impl<K: Object> InformerInner<K> {
             let Some(version) = self.store.version_of(member.id) else {
                 return Ok(false);
             };
-            let version: ResourceVersion = version.parse().map_err(WaitForVersionError::NotComparable)?;
+            let version: ResourceVersion = version.parse().map_err(WaitError::NotComparable)?;
             if version < *wanted {
                 return Ok(false);
             }
@@ -67,23 +68,13 @@ impl<K: Object> InformerInner<K> {
     }
 
     pub(super) fn stopped_error(&self) -> StoppedError {
-        StoppedError {
-            informer: self.name.clone(),
-        }
+        StoppedError::informer(&self.name)
     }
 
     pub(super) fn not_synced(&self, after: Duration) -> SyncError {
         let members = self.members();
         let failed = members.iter().filter_map(|member| member.reflector.last_error());
-        let (last_error, attempts) = failed
-            .max_by_key(|(_, attempts)| *attempts)
-            .map_or((None, 0), |(error, n)| (Some(error), n));
-        SyncError {
-            informer: self.name.clone(),
-            after,
-            state: self.state(),
-            last_error,
-            attempts,
-        }
+        let failed = failed.max_by_key(|(_, attempts)| *attempts);
+        SyncError::list("informer", &self.name, after, self.state(), failed)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::Informer;
-use super::errors::{WaitForVersionError, WaitUntilError};
+use super::errors::WaitError;
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::store::Store;
@@ -26,11 +26,7 @@ impl<K: Object> Informer<K> {
     ///
     /// The version is not a number and cannot be compared, the timeout elapsed, or the informer stopped.
     #[doc(alias = "LastStoreSyncResourceVersion")]
-    pub async fn wait_for(
-        &self,
-        resource_version: &str,
-        timeout: Duration,
-    ) -> Result<(), WaitForVersionError> {
+    pub async fn wait_for(&self, resource_version: &str, timeout: Duration) -> Result<(), WaitError> {
         self.wait_for_reached(None, resource_version, timeout).await
     }
 
@@ -57,11 +53,7 @@ impl<K: Object> Informer<K> {
     ///
     /// The object has no resource version that can be compared, its namespace is outside the informer's scope, the timeout
     /// elapsed, or the informer stopped.
-    pub async fn wait_for_object(
-        &self,
-        object: &impl Object,
-        timeout: Duration,
-    ) -> Result<(), WaitForVersionError> {
+    pub async fn wait_for_object(&self, object: &impl Object, timeout: Duration) -> Result<(), WaitError> {
         let version = object.object_version().unwrap_or_default();
         self.wait_for_key(&ObjectKey::of(object), version, timeout).await
     }
@@ -76,7 +68,7 @@ impl<K: Object> Informer<K> {
         key: &ObjectKey,
         resource_version: &str,
         timeout: Duration,
-    ) -> Result<(), WaitForVersionError> {
+    ) -> Result<(), WaitError> {
         self.wait_for_reached(Some(key), resource_version, timeout).await
     }
 
@@ -105,7 +97,7 @@ impl<K: Object> Informer<K> {
         &self,
         mut condition: impl FnMut(&Store<K>) -> bool,
         timeout: Duration,
-    ) -> Result<(), WaitUntilError> {
+    ) -> Result<(), WaitError> {
         let mut applied = self.shared.applied.subscribe();
         let mut life = self.shared.life.subscribe();
         let deadline = after(Instant::now(), timeout);
@@ -117,7 +109,7 @@ impl<K: Object> Informer<K> {
                 return Ok(());
             }
             if now.stopped {
-                return Err(WaitUntilError::Stopped(self.shared.stopped_error()));
+                return Err(WaitError::Stopped(self.shared.stopped_error()));
             }
             // Both branches are cancel-safe: a change that is missed here is seen in the next iteration.
             let changed = async {
@@ -127,7 +119,7 @@ impl<K: Object> Informer<K> {
                 }
             };
             if timeout_at(deadline, changed).await.is_err() {
-                return Err(WaitUntilError::Deadline {
+                return Err(WaitError::Condition {
                     informer: self.shared.name.clone(),
                     state: self.state(),
                     after: timeout,
@@ -141,10 +133,8 @@ impl<K: Object> Informer<K> {
         key: Option<&ObjectKey>,
         resource_version: &str,
         timeout: Duration,
-    ) -> Result<(), WaitForVersionError> {
-        let wanted: ResourceVersion = resource_version
-            .parse()
-            .map_err(WaitForVersionError::NotComparable)?;
+    ) -> Result<(), WaitError> {
+        let wanted: ResourceVersion = resource_version.parse().map_err(WaitError::NotComparable)?;
         let mut applied = self.shared.applied.subscribe();
         let mut life = self.shared.life.subscribe();
         let deadline = after(Instant::now(), timeout);
@@ -152,7 +142,7 @@ impl<K: Object> Informer<K> {
             applied.borrow_and_update();
             // Checked each time: the namespace may be removed meanwhile.
             if let Some(key) = key.filter(|key| self.shared.is_outside(key)) {
-                return Err(WaitForVersionError::OutsideScope {
+                return Err(WaitError::OutsideScope {
                     key: key.clone(),
                     informer: self.shared.name.clone(),
                 });
@@ -162,7 +152,7 @@ impl<K: Object> Informer<K> {
                 return Ok(());
             }
             if life.borrow_and_update().stopped {
-                return Err(WaitForVersionError::Stopped(self.shared.stopped_error()));
+                return Err(WaitError::Stopped(self.shared.stopped_error()));
             }
             // Both branches are cancel-safe: a change that is missed here is seen in the next iteration.
             let changed = async {
@@ -172,7 +162,7 @@ impl<K: Object> Informer<K> {
                 }
             };
             if timeout_at(deadline, changed).await.is_err() {
-                return Err(WaitForVersionError::Deadline {
+                return Err(WaitError::Version {
                     wanted: resource_version.to_owned(),
                     reached: self.shared.store.resource_version(),
                     after: timeout,

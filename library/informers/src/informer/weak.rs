@@ -3,10 +3,10 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::errors::SyncError;
 use super::process::InformerInner;
 use super::{Alive, Informer, ShutdownReport};
 use crate::object::Object;
+use crate::reflector::SyncError;
 
 /// A reference to an informer that does not keep it alive.
 pub(crate) struct WeakInformer<K: Object> {

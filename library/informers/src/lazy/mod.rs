@@ -102,7 +102,7 @@ mod codec;
 mod context;
 mod decoded;
 mod edit;
-mod error;
+pub(crate) mod error;
 mod index_values;
 mod list_watch;
 mod packed;
@@ -127,7 +127,7 @@ use decoded::InFlight;
 
 pub use crate::codec::Validate;
 use context::{Context, SourceContext};
-pub use error::LazyError;
+pub(crate) use error::LazyError;
 pub use kube_protobuf::path::{self, FieldPath, PathError};
 pub use kube_protobuf::raw::RawValue as FieldValue;
 use packed::{Front, Packed};

@@ -5,52 +5,219 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::report::ReflectorState;
-use crate::wire::SourceError;
+use crate::wire::{ApiError, SourceError};
 
-/// The reflector stopped, or was dropped, before its target received the first list.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the reflector of {resource} has stopped before its first list was complete; build a new one")]
-pub struct ReflectorStoppedError {
-    pub(super) resource: String,
-}
-
-/// The target has not received the first list. The message includes that of the last error, which is also the `source()`.
+/// An initial list is not in the cache, or a handler has not received it. The message names each informer that is not
+/// synced, with its last error, which is also the `source()`.
 #[derive(Clone, Debug)]
-pub struct NotSyncedError {
-    /// A description of the objects: `pods in shop`.
-    pub resource: String,
-    /// The time waited.
-    pub after: Duration,
-    /// The state of the reflector at the end.
-    pub state: ReflectorState,
-    /// The last error, if any.
-    pub last_error: Option<Arc<SourceError>>,
-    /// Failed attempts since the last progress.
-    pub attempts: u32,
+#[doc(alias = "SyncResult")]
+pub struct SyncError {
+    name: String,
+    after: Duration,
+    obstacle: Obstacle,
 }
 
-impl fmt::Display for NotSyncedError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { resource, after, .. } = self;
-        write!(f, "the reflector of {resource} is not synced after {after:?}: ")?;
-        write_obstacle(
-            f,
-            resource,
-            &self.state,
-            self.last_error.as_deref(),
-            self.attempts,
+#[derive(Clone, Debug)]
+enum Obstacle {
+    List {
+        kind: &'static str,
+        state: ReflectorState,
+        last_error: Option<Arc<SourceError>>,
+        attempts: u32,
+    },
+    Handler(String),
+    NotStarted(Vec<SyncError>),
+    /// Some of this number of informers of a factory.
+    Missing(Vec<SyncError>, usize),
+    ShutDown,
+    Several(Vec<SyncError>),
+}
+
+impl SyncError {
+    /// The first list of an informer or a reflector is incomplete: its state, the last error and the number of attempts.
+    pub(crate) fn list(
+        kind: &'static str,
+        name: &str,
+        after: Duration,
+        state: ReflectorState,
+        failed: Option<(Arc<SourceError>, u32)>,
+    ) -> Self {
+        let (last_error, attempts) = failed.map_or((None, 0), |(error, n)| (Some(error), n));
+        Self {
+            name: name.to_owned(),
+            after,
+            obstacle: Obstacle::List {
+                kind,
+                state,
+                last_error,
+                attempts,
+            },
+        }
+    }
+
+    pub(crate) fn handler(name: &str, after: Duration, problem: String) -> Self {
+        Self {
+            name: name.to_owned(),
+            after,
+            obstacle: Obstacle::Handler(problem),
+        }
+    }
+
+    /// These informers of a factory were not started.
+    pub(crate) fn not_started(mut missing: Vec<Self>) -> Self {
+        sort(&mut missing);
+        Self::combined(Duration::ZERO, Obstacle::NotStarted(missing))
+    }
+
+    /// These of `of` informers of a factory are not synced.
+    pub(crate) fn missing_of(mut missing: Vec<Self>, of: usize, after: Duration) -> Self {
+        sort(&mut missing);
+        Self::combined(after, Obstacle::Missing(missing, of))
+    }
+
+    pub(crate) fn shut_down(after: Duration) -> Self {
+        Self::combined(after, Obstacle::ShutDown)
+    }
+
+    pub(crate) fn several(missing: Vec<Self>, after: Duration) -> Self {
+        Self::combined(after, Obstacle::Several(missing))
+    }
+
+    fn combined(after: Duration, obstacle: Obstacle) -> Self {
+        Self {
+            name: String::new(),
+            after,
+            obstacle,
+        }
+    }
+
+    /// The informer, reflector or handler; empty if the error is of several.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The time waited.
+    pub fn after(&self) -> Duration {
+        self.after
+    }
+
+    /// The state of the informer at the end.
+    pub fn state(&self) -> Option<&ReflectorState> {
+        match &self.obstacle {
+            Obstacle::List { state, .. } => Some(state),
+            _ => None,
+        }
+    }
+
+    /// The last error, if any; of several informers, that of the first.
+    pub fn last_error(&self) -> Option<&SourceError> {
+        match &self.obstacle {
+            Obstacle::List { last_error, .. } => last_error.as_deref(),
+            _ => self.missing().first()?.last_error(),
+        }
+    }
+
+    /// Failed attempts since the last progress.
+    pub fn attempts(&self) -> u32 {
+        match &self.obstacle {
+            Obstacle::List { attempts, .. } => *attempts,
+            _ => 0,
+        }
+    }
+
+    /// Those that are not synced, if the error is of several. Those of a factory are sorted by name.
+    pub fn missing(&self) -> &[Self] {
+        match &self.obstacle {
+            Obstacle::NotStarted(missing) | Obstacle::Missing(missing, _) | Obstacle::Several(missing) => {
+                missing
+            }
+            _ => &[],
+        }
+    }
+
+    /// Whether the informer or reflector has stopped, or the factory was shut down.
+    pub fn is_stopped(&self) -> bool {
+        matches!(
+            self.obstacle,
+            Obstacle::ShutDown
+                | Obstacle::List {
+                    state: ReflectorState::Stopped,
+                    ..
+                }
         )
+    }
+
+    /// Whether the informer was not started.
+    pub fn is_not_started(&self) -> bool {
+        matches!(
+            self.obstacle,
+            Obstacle::NotStarted(_)
+                | Obstacle::List {
+                    state: ReflectorState::Idle,
+                    ..
+                }
+        )
+    }
+
+    /// Whether the server forbids the list or the watch.
+    pub fn is_forbidden(&self) -> bool {
+        let last = self.last_error().and_then(SourceError::api);
+        last.is_some_and(ApiError::is_forbidden)
     }
 }
 
-impl std::error::Error for NotSyncedError {
+fn sort(missing: &mut [SyncError]) {
+    missing.sort_by(|left, right| left.name.cmp(&right.name));
+}
+
+impl fmt::Display for SyncError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, after, .. } = self;
+        match &self.obstacle {
+            Obstacle::List {
+                kind,
+                state,
+                last_error,
+                attempts,
+            } => {
+                write!(f, "the {kind} of {name} is not synced after {after:?}: ")?;
+                write_obstacle(f, name, state, last_error.as_deref(), *attempts)
+            }
+            Obstacle::Handler(problem) => f.write_str(problem),
+            Obstacle::NotStarted(missing) => {
+                let names: Vec<&str> = missing.iter().map(Self::name).collect();
+                let names = names.join(", ");
+                write!(f, "not started: {names}; call `start` after requesting informers")
+            }
+            Obstacle::Missing(missing, of) => {
+                write!(f, "{} of {of} informers are not synced: ", missing.len())?;
+                write_all(f, missing)
+            }
+            Obstacle::ShutDown => f.write_str("the factory was shut down; create a new one"),
+            Obstacle::Several(missing) => write_all(f, missing),
+        }
+    }
+}
+
+fn write_all(f: &mut fmt::Formatter<'_>, missing: &[SyncError]) -> fmt::Result {
+    for (i, error) in missing.iter().enumerate() {
+        let before = if i == 0 { "" } else { "; " };
+        write!(f, "{before}{error}")?;
+    }
+    Ok(())
+}
+
+impl std::error::Error for SyncError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.last_error.as_deref().map(|error| error as _)
+        match &self.obstacle {
+            Obstacle::List { last_error, .. } => last_error.as_deref().map(|error| error as _),
+            _ => self.missing().first().map(|missing| missing as _),
+        }
     }
 }
 
 /// Writes why the first list is not complete, and what the user can do about it.
-pub(crate) fn write_obstacle(
+fn write_obstacle(
     f: &mut fmt::Formatter<'_>,
     resource: &str,
     state: &ReflectorState,

@@ -7,7 +7,7 @@ mod backoff;
 mod config;
 mod driver;
 mod durations;
-mod errors;
+pub(crate) mod errors;
 mod gather;
 mod load;
 #[cfg_attr(feature = "sim", allow(missing_docs, missing_debug_implementations))]
@@ -40,8 +40,7 @@ pub use backoff::BackoffConfig;
 pub(crate) use config::JitterRng;
 pub use config::{AuditConfig, Deadlines, InitialList, Jitter, ReflectorConfig};
 pub use durations::ListDurations;
-pub(crate) use errors::write_obstacle;
-pub use errors::{NotSyncedError, ReflectorStoppedError};
+pub(crate) use errors::SyncError;
 pub use load::LoadLimits;
 pub(crate) use oversight::Doubt;
 pub use pager::{Page, Pager};

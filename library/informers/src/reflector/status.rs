@@ -11,9 +11,10 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::durations::ListDurations;
-use super::errors::{NotSyncedError, ReflectorStoppedError};
+use super::errors::SyncError;
 use super::oversight::{Doubt, Oversight};
 use super::report::{ReflectorState, RelistReason, Resume};
+use crate::errors::StoppedError;
 use crate::wire::SourceError;
 
 /// The counters of a reflector.
@@ -142,7 +143,7 @@ impl ReflectorHandle {
     ///
     /// The reflector stopped before, or was dropped.
     #[doc(alias = "HasSynced")]
-    pub async fn synced(&self) -> Result<(), ReflectorStoppedError> {
+    pub async fn synced(&self) -> Result<(), StoppedError> {
         loop {
             // Created before the check, so that no change in between is missed.
             let changed = self.status.changed.notified();
@@ -152,9 +153,7 @@ impl ReflectorHandle {
                     return Ok(());
                 }
                 if matches!(inner.state, ReflectorState::Stopped) {
-                    return Err(ReflectorStoppedError {
-                        resource: self.status.resource.clone(),
-                    });
+                    return Err(StoppedError::reflector(&self.status.resource));
                 }
             }
             changed.await;
@@ -166,19 +165,20 @@ impl ReflectorHandle {
     /// # Errors
     ///
     /// It has not, or the reflector stopped. The error has the state, the last failure and a hint.
-    pub async fn synced_within(&self, timeout: Duration) -> Result<(), NotSyncedError> {
+    pub async fn synced_within(&self, timeout: Duration) -> Result<(), SyncError> {
         let start = Instant::now();
         if let Ok(Ok(())) = tokio::time::timeout(timeout, self.synced()).await {
             return Ok(());
         }
-        let (last_error, attempts) = self.last_error().map_or((None, 0), |(error, n)| (Some(error), n));
-        Err(NotSyncedError {
-            resource: self.status.resource.clone(),
-            after: start.elapsed(),
-            state: self.state(),
-            last_error,
-            attempts,
-        })
+        let resource = &self.status.resource;
+        let failed = self.last_error();
+        Err(SyncError::list(
+            "reflector",
+            resource,
+            start.elapsed(),
+            self.state(),
+            failed,
+        ))
     }
 
     /// Ends the current pause: the next attempt follows at once, or as soon as the limit of requests per minute allows.

@@ -10,9 +10,8 @@ use std::str::FromStr;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use self::parse::{Parser, check_key, check_value};
+use crate::errors::ParseError;
 use crate::object::Object;
-
-pub use self::parse::ParseSelectorError;
 
 /// A label selector: requirements on labels, all of which must be met.
 ///
@@ -26,7 +25,7 @@ pub use self::parse::ParseSelectorError;
 /// let selector: Selector = "tier!=cache, app in (web)".parse()?;
 /// assert_eq!(selector.to_string(), "app=web,tier!=cache");
 /// assert!(selector.matches_labels(|key| (key == "app").then_some("web")));
-/// # Ok::<(), kube_informers::error::ParseSelectorError>(())
+/// # Ok::<(), kube_informers::error::ParseError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[doc(alias = "labels.Selector")]
@@ -84,7 +83,7 @@ impl Selector {
     ///
     /// The selector is malformed.
     #[doc(alias = "LabelSelectorAsSelector")]
-    pub fn of_field(selector: Option<&LabelSelector>) -> Result<Self, ParseSelectorError> {
+    pub fn of_field(selector: Option<&LabelSelector>) -> Result<Self, ParseError> {
         selector.map_or_else(|| Ok(Self::nothing()), Self::try_from)
     }
 
@@ -155,22 +154,22 @@ impl fmt::Display for Requirement {
 }
 
 impl FromStr for Selector {
-    type Err = ParseSelectorError;
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Self, ParseSelectorError> {
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         Parser::new(text)
             .selector()
             .map(Self::new)
-            .map_err(|(at, problem)| ParseSelectorError::new("label selector", text, at, problem))
+            .map_err(|(at, problem)| ParseError::new("a label selector", text, problem).at(at))
     }
 }
 
 /// The selector of a Kubernetes object, such as a Deployment. Without requirements it selects everything.
 impl TryFrom<&LabelSelector> for Selector {
-    type Error = ParseSelectorError;
+    type Error = ParseError;
 
     #[doc(alias = "LabelSelectorAsSelector")]
-    fn try_from(selector: &LabelSelector) -> Result<Self, ParseSelectorError> {
+    fn try_from(selector: &LabelSelector) -> Result<Self, ParseError> {
         let mut requirements = Vec::new();
         for (key, value) in selector.match_labels.iter().flatten() {
             requirements.push((key.as_str(), "In", vec![value.as_str()]));
@@ -181,7 +180,7 @@ impl TryFrom<&LabelSelector> for Selector {
         }
         let requirements = requirements.into_iter().map(|(key, operator, values)| {
             requirement(key, operator, &values)
-                .map_err(|problem| ParseSelectorError::new("label selector", key, 0, problem))
+                .map_err(|problem| ParseError::new("a label selector", key, problem).at(0))
         });
         Ok(Self::new(requirements.collect::<Result<_, _>>()?))
     }
@@ -324,7 +323,7 @@ mod tests {
             );
         }
         let long = format!("a={}", "x".repeat(64)).parse::<Selector>().unwrap_err();
-        assert_eq!(long.position(), 3);
+        assert_eq!(long.position(), Some(3));
     }
 
     #[test]

@@ -4,33 +4,6 @@ use std::collections::BTreeSet;
 
 use super::{Requirement, Test};
 
-/// A malformed selector: its text, the position, and the problem.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{selector:?} is not a {sort}: {problem} at position {position}")]
-pub struct ParseSelectorError {
-    sort: &'static str,
-    selector: String,
-    position: usize,
-    problem: String,
-}
-
-impl ParseSelectorError {
-    pub(crate) fn new(sort: &'static str, selector: &str, at: usize, problem: impl Into<String>) -> Self {
-        Self {
-            sort,
-            selector: selector.to_owned(),
-            // In characters, from one.
-            position: selector.get(..at).unwrap_or_default().chars().count() + 1,
-            problem: problem.into(),
-        }
-    }
-
-    /// The position of the problem, in characters from 1.
-    pub fn position(&self) -> usize {
-        self.position
-    }
-}
-
 /// Where parsing failed, and why.
 pub(super) type Failed = (usize, String);
 

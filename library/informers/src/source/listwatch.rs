@@ -15,7 +15,7 @@ use super::response::send;
 use super::shard_support::ShardSelector;
 use super::{ListRequest, ListStream, ListerWatcher, ObjectIdentity, WatchRequest, WatchStream};
 use crate::codec::{
-    Codec, Decoder, Decoding, Encoding, Expected, FromWire, LazyCounters, LazyOptions, NoSchemaError,
+    Codec, Decoder, Decoding, Encoding, EncodingError, Expected, FromWire, LazyCounters, LazyOptions,
 };
 use crate::key::ObjectKey;
 use crate::object::Object;
@@ -182,7 +182,7 @@ impl<K> ListWatch<K> {
         checked.map_err(|error| SourceError::Request(error.to_string()))
     }
 
-    pub(crate) fn check_schema(&self) -> Result<(), NoSchemaError> {
+    pub(crate) fn check_schema(&self) -> Result<(), EncodingError> {
         self.codec.check(&self.resource.expected())
     }
 

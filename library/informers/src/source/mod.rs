@@ -24,7 +24,8 @@ use futures_core::stream::BoxStream;
 use crate::key::ObjectKey;
 use crate::shard::Shard;
 
-pub use crate::codec::{Encoding, FromWire, NoSchemaError};
+pub(crate) use crate::codec::EncodingError;
+pub use crate::codec::{Encoding, FromWire};
 pub use crate::wire::{
     ApiError, Fetched, Identity, Known, KnownObjects, LimitExceeded, ListItem, ListMeta, SourceError,
     StatusCause, WatchItem,

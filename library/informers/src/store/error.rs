@@ -2,14 +2,48 @@
 
 use std::fmt;
 
-/// The store has no index of this name.
+use kube_protobuf::path::PathError;
+
+/// An index does not exist, exists already, or cannot be computed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown index {name:?}: {}", list(known))]
-pub struct UnknownIndexError {
-    /// The requested name.
-    pub name: String,
-    /// The names of the existing indexes.
-    pub known: Vec<String>,
+#[non_exhaustive]
+pub enum IndexError {
+    /// The store has no index of this name.
+    #[error("unknown index {name:?}: {}", list(known))]
+    Unknown {
+        /// The requested name.
+        name: String,
+        /// The names of the existing indexes.
+        known: Vec<String>,
+    },
+    /// The store already has an index of this name.
+    #[doc(alias = "indexer conflict")]
+    #[error("the index {name:?} already exists: use it with `index({name:?})`, or choose another name")]
+    Duplicate {
+        /// The name.
+        name: String,
+    },
+    /// The index function panicked on a value, which was not stored.
+    #[error("the function of index {name:?} panicked on the value: it was not stored")]
+    Panicked {
+        /// The name of the index.
+        name: String,
+    },
+    /// The path of an index by a field is invalid, or the kind has no such field.
+    #[error("cannot index by {path:?}")]
+    Path {
+        /// The path.
+        path: String,
+        /// The reason.
+        source: PathError,
+    },
+}
+
+impl IndexError {
+    /// Whether an index of that name exists already.
+    pub fn is_duplicate(&self) -> bool {
+        matches!(self, Self::Duplicate { .. })
+    }
 }
 
 fn list(known: &[String]) -> String {
@@ -20,23 +54,6 @@ fn list(known: &[String]) -> String {
     format!("this store has {}; add others with `add_index`", names.join(", "))
 }
 
-/// The store already has an index of this name.
-#[doc(alias = "indexer conflict")]
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the index {name:?} already exists: use it with `index({name:?})`, or choose another name")]
-pub struct DuplicateIndexError {
-    /// The name.
-    pub name: String,
-}
-
-/// An index function panicked on a value, which was not stored.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the function of index {index:?} panicked on the value: it was not stored")]
-pub struct IndexPanicError {
-    /// The name of the index.
-    pub index: String,
-}
-
 /// Some writes of a transaction failed. The source is the error of the first of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransactionError {
@@ -44,7 +61,7 @@ pub struct TransactionError {
     #[doc(alias = "SuccessfulIndices")]
     pub successful: Vec<usize>,
     /// The positions of the failed writes, and their errors.
-    pub failed: Vec<(usize, IndexPanicError)>,
+    pub failed: Vec<(usize, IndexError)>,
 }
 
 impl fmt::Display for TransactionError {

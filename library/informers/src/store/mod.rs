@@ -11,7 +11,7 @@
 
 mod as_target;
 pub(crate) mod delta_writer;
-mod error;
+pub(crate) mod error;
 mod held;
 mod index;
 mod index_values;
@@ -31,7 +31,8 @@ mod view;
 mod writer;
 
 pub(crate) use delta_writer::{Applied, DeltaWriter, Origin, Prepared};
-pub use error::{DuplicateIndexError, IndexPanicError, TransactionError, UnknownIndexError};
+pub(crate) use error::IndexError;
+pub use error::TransactionError;
 pub(crate) use held::Held;
 pub use index::Index;
 pub use lookup::{KeyRef, Lookup};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLockReadGuard;
 
-use super::error::{DuplicateIndexError, UnknownIndexError};
+use super::error::IndexError;
 use super::index::Index;
 use super::index_values::IndexDef;
 use super::lookup::{KeyRef, Lookup};
@@ -208,7 +208,7 @@ impl<V, Q: Hash + Eq + Clone> Store<V, Q> {
         &self,
         name: &str,
         values: impl Fn(&V) -> I + Send + Sync + 'static,
-    ) -> Result<Index<V, Q>, DuplicateIndexError>
+    ) -> Result<Index<V, Q>, IndexError>
     where
         I: IntoIterator,
         I::Item: AsRef<str>,
@@ -254,10 +254,10 @@ impl<V, Q: Hash + Eq + Clone> Store<V, Q> {
     ///
     /// The store has no index of this name.
     #[doc(alias = "ByIndex")]
-    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<V>>, UnknownIndexError> {
+    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<V>>, IndexError> {
         match self.index(name) {
             Some(index) => Ok(index.get(value)),
-            None => Err(UnknownIndexError {
+            None => Err(IndexError::Unknown {
                 name: name.to_owned(),
                 known: self.index_names(),
             }),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use parking_lot::{Condvar, Mutex, RwLockReadGuard, RwLockUpgradableReadGuard};
 
-use super::error::DuplicateIndexError;
+use super::error::IndexError;
 use super::index::Postings;
 use super::index_values::{IndexDef, IndexRow, IndexValues};
 use super::plan::{BadVersion, WritePlan};
@@ -133,12 +133,12 @@ impl<V, Q: Hash + Eq + Clone> SharedTable<V, Q> {
     }
 
     /// Adds an index and returns its column once it covers every object.
-    pub(super) fn add_index(&self, def: IndexDef<V>) -> Result<usize, DuplicateIndexError> {
+    pub(super) fn add_index(&self, def: IndexDef<V>) -> Result<usize, IndexError> {
         let def = Arc::new(def);
         let (column, objects) = {
             let mut table = self.table.write();
             if table.indexes().iter().any(|index| index.def.name == def.name) {
-                return Err(DuplicateIndexError {
+                return Err(IndexError::Duplicate {
                     name: def.name.to_string(),
                 });
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
 
-use super::error::{IndexPanicError, TransactionError};
+use super::error::{IndexError, TransactionError};
 use super::index_values::{IndexDef, IndexRow, IndexValues};
 use super::lookup::Lookup;
 use super::plan::{Age, BadVersion, PlannedObject, WritePlan};
@@ -116,7 +116,7 @@ impl<V, Q: Hash + Eq + Clone> StoreWriter<V, Q> {
     /// An index function panicked on the value. The previous value stays and is marked stale.
     #[doc(alias = "Add")]
     #[doc(alias = "Update")]
-    pub fn insert(&mut self, value: impl Into<Arc<V>>) -> Result<Option<Arc<V>>, IndexPanicError> {
+    pub fn insert(&mut self, value: impl Into<Arc<V>>) -> Result<Option<Arc<V>>, IndexError> {
         let mut transaction = self.transaction();
         transaction.insert(value);
         let mut outcome = transaction.run();
@@ -272,7 +272,7 @@ impl<V, Q: Hash + Eq + Clone> Transaction<'_, V, Q> {
 pub(super) struct Outcome<V> {
     /// The previous value of the key of each write.
     replaced: Vec<Option<Arc<V>>>,
-    failed: Vec<(usize, IndexPanicError)>,
+    failed: Vec<(usize, IndexError)>,
 }
 
 impl<V, Q: Hash + Eq + Clone> TableWrite<V, Q> for Transaction<'_, V, Q> {
@@ -339,8 +339,8 @@ impl<V, Q: Hash + Eq + Clone> TableWrite<V, Q> for Transaction<'_, V, Q> {
                         if let Some(held) = &mut planned.held {
                             held.age = Age::Outdated;
                         }
-                        let index = index.to_owned();
-                        outcome.failed.push((number, IndexPanicError { index }));
+                        let name = index.to_owned();
+                        outcome.failed.push((number, IndexError::Panicked { name }));
                     }
                 },
             }

@@ -92,7 +92,7 @@ async fn an_unreachable_server_is_reported() {
         loop {
             let waited = informer.synced_within(Duration::from_millis(500)).await;
             let error = waited.unwrap_err();
-            if error.attempts > 0 {
+            if error.attempts() > 0 {
                 return error.to_string();
             }
         }

@@ -62,7 +62,7 @@ async fn finding_02_failing_lists_back_off() {
         "the delays grow to half a minute: {gaps:?}"
     );
     let error = informer.synced_within(Duration::ZERO).await.unwrap_err();
-    assert_eq!(error.attempts as usize, requests.len());
+    assert_eq!(error.attempts() as usize, requests.len());
 
     // The same with watch-lists: one list per attempt.
     let server = TestServer::new();

@@ -7,15 +7,16 @@ use std::path::{Path, PathBuf};
 /// Each module and the modules it may import. A stage imports its input and output types, nothing to its right.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("object", &[]),
-    ("key", &["object"]),
-    ("version", &[]),
+    ("errors", &[]),
+    ("key", &["errors", "object"]),
+    ("version", &["errors"]),
     ("time", &[]),
     ("lock", &[]),
     ("log_limit", &[]),
     ("quarantine", &["key"]),
-    ("selector", &["object"]),
+    ("selector", &["errors", "object"]),
     ("shard", &["object", "quarantine"]),
-    ("scope", &["selector", "shard"]),
+    ("scope", &["errors", "selector", "shard"]),
     (
         "source",
         &["codec", "key", "object", "scope", "selector", "shard", "wire"],
@@ -25,6 +26,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "bodies",
         &[
+            "errors",
             "codec",
             "event",
             "informer",
@@ -43,6 +45,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "reflector",
         &[
+            "errors",
             "delta",
             "key",
             "object",
@@ -73,6 +76,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "store",
         &[
+            "errors",
             "delta",
             "event",
             "key",
@@ -117,6 +121,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "informer",
         &[
+            "errors",
             "client",
             "codec",
             "delta",
@@ -151,6 +156,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "factory",
         &[
+            "errors",
             "codec",
             "informer",
             "key",

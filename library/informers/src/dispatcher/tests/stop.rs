@@ -269,7 +269,7 @@ async fn a_handler_cannot_be_added_after_the_stop() {
         )
         .unwrap_err();
 
-    assert_eq!(&*error.handler, "late");
+    assert_eq!(&*error, "late");
     stage.stop(false).await;
 }
 

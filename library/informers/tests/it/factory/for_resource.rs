@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::GroupVersionResource;
-use kube_informers::factory::ResourceError;
+use kube_informers::error::{ResourceError, ScopeError};
 use kube_informers::{Object, Scope};
 use kube_testserver::builders::{config_map, deployment, namespace, node};
 use kube_testserver::{Fault, RequestMatcher, TestServer};
@@ -173,7 +173,7 @@ async fn missing_namespace_is_reported_by_check_namespaces() {
     let factory = builder(&server).namespaces(["shop", "shpo"]).build();
 
     let error = factory.check_namespaces().await.unwrap_err();
-    assert_eq!(error.namespaces, ["shpo"]);
+    assert_eq!(error, ScopeError::NotFound(vec!["shpo".to_owned()]));
     assert_eq!(
         error.to_string(),
         "no namespace \"shpo\": nothing is cached for it until it is created; correct the name or create it"

@@ -203,7 +203,7 @@ async fn everything_reports_the_shutdown() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("the informer of pods in all namespaces has stopped already; build a new informer"),
+        error.contains("the informer of pods in all namespaces has stopped; build a new one"),
         "{error}"
     );
     let after = factory.informer::<Pod>();
@@ -223,7 +223,7 @@ async fn everything_reports_the_shutdown() {
         "{error}"
     );
     let error = factory.wait_for_sync().await.unwrap_err();
-    assert!(error.is_shut_down());
+    assert!(error.is_stopped());
     assert_eq!(error.to_string(), "the factory was shut down; create a new one");
     assert_eq!(factory.informers(), 0);
 }

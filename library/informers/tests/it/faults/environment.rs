@@ -35,9 +35,12 @@ async fn f25_a_refusal_is_reported_to_the_waiting_caller_and_does_not_fill_the_l
             .expect("others are not affected");
 
         let error = informer.synced_within(minutes(2)).await.unwrap_err();
-        let cause = error.last_error.as_ref().and_then(|error| error.api()).unwrap();
+        let cause = error.last_error().and_then(|error| error.api()).unwrap();
         assert_eq!(cause.code, 403);
-        assert!(error.attempts > 3 && error.to_string().contains("403"), "{error}");
+        assert!(
+            error.attempts() > 3 && error.to_string().contains("403"),
+            "{error}"
+        );
         pass(minutes(24 * 60)).await;
         assert_gentle(&server);
 

@@ -102,7 +102,7 @@ async fn several_informers_and_a_factory_are_waited_for_together() {
     let error = wait_for_sync((&pods, &maps, &factory), secs(5))
         .await
         .unwrap_err();
-    assert_eq!(error.obstacles().len(), 2, "{error}");
+    assert_eq!(error.missing().len(), 2, "{error}");
     assert!(error.to_string().contains("not started"), "{error}");
 
     factory.start();

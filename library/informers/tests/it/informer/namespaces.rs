@@ -1,7 +1,7 @@
 //! Namespaces that come and go while an informer runs. `exact` runs the same with random writes and faults.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube_informers::error::{SetNamespacesError, WaitForVersionError};
+use kube_informers::error::{ScopeError, WaitError};
 use kube_informers::informer::{QueueKind, Readiness, ReadinessProblem};
 use kube_informers::reflector::ReflectorState;
 use kube_informers::shard::{ShardField, ShardRange};
@@ -306,7 +306,7 @@ async fn waiting_for_an_object_of_a_removed_namespace_ends_with_an_error() {
         informer.set_namespaces(["a"]).unwrap();
     });
     assert!(
-        matches!(waited, Err(WaitForVersionError::OutsideScope { .. })),
+        matches!(waited, Err(WaitError::OutsideScope { .. })),
         "{waited:?}"
     );
 }
@@ -331,7 +331,7 @@ async fn what_cannot_be_changed_is_rejected_with_the_remedy() {
 
     let nodes = Informer::<Node>::scoped(server.client(), Scope::namespaces([""; 0])).start();
     let error = nodes.set_namespaces(["a"]).unwrap_err();
-    assert!(matches!(error, SetNamespacesError::Invalid { .. }), "{error}");
+    assert!(matches!(error, ScopeError::Invalid { .. }), "{error}");
 
     let factory = SharedInformerFactory::builder(server.client())
         .namespace("a")
@@ -342,7 +342,7 @@ async fn what_cannot_be_changed_is_rejected_with_the_remedy() {
 
     informer.shutdown().await;
     let error = informer.set_namespaces(["b"]).unwrap_err();
-    assert!(matches!(error, SetNamespacesError::Stopped(_)), "{error}");
+    assert!(matches!(error, ScopeError::Stopped(_)), "{error}");
 }
 
 /// Ids of ended watches are used again, and nothing of the old watch is left.

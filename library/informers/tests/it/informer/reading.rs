@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::error::WaitForVersionError;
+use kube_informers::error::WaitError;
 use kube_informers::informer::QueueKind;
 use kube_informers::{Event, HandlerOptions};
 use kube_testserver::builders::{Build, pod};
@@ -145,7 +145,7 @@ async fn own_write_can_be_awaited_and_read_back() {
     for nonsense in ["", "abc", "12x", "-3"] {
         let error = informer.wait_for(nonsense, secs(3)).await.unwrap_err();
         assert!(
-            matches!(error, WaitForVersionError::NotComparable(_)),
+            matches!(error, WaitError::NotComparable(_)),
             "{nonsense}: {error}"
         );
     }

@@ -1,7 +1,7 @@
 //! Scopes: selectors, one namespace, several namespaces.
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::error::WaitForVersionError;
+use kube_informers::error::WaitError;
 use kube_informers::{Informer, Scope};
 use kube_testserver::builders::pod;
 use kube_testserver::{Fault, RequestMatcher, TestServer};
@@ -94,7 +94,7 @@ async fn several_namespaces_are_one_cache_with_one_version_each() {
     // Reading one's own write requires all members: the other one reaches the version by a bookmark.
     let written = server.create(pod("a", "y")).metadata.resource_version.unwrap();
     let early = informer.wait_for(&written, secs(5)).await.unwrap_err();
-    assert!(matches!(early, WaitForVersionError::Deadline { .. }), "{early}");
+    assert!(matches!(early, WaitError::Version { .. }), "{early}");
     informer
         .wait_for(&written, minutes(3))
         .await
@@ -113,7 +113,7 @@ async fn forbidden_namespace_is_reported_while_the_others_are_cached() {
     let informer = Informer::<Pod>::scoped(server.client(), Scope::namespaces(["a", "b"])).start();
 
     let error = informer.synced_within(secs(30)).await.unwrap_err();
-    assert_eq!(error.last_error.as_ref().unwrap().api().unwrap().code, 403);
+    assert_eq!(error.last_error().unwrap().api().unwrap().code, 403);
     assert!(error.to_string().contains("403"), "{error}");
     assert_eq!(
         informer.store().namespace("a").len(),
@@ -156,7 +156,7 @@ async fn waiting_for_an_object_needs_only_the_watch_of_its_namespace() {
     let version = written.metadata.resource_version.clone().unwrap();
     let error = informer.wait_for(&version, secs(5)).await.unwrap_err();
     assert!(
-        matches!(error, WaitForVersionError::Deadline { .. }),
+        matches!(error, WaitError::Version { .. }),
         "the other watch has seen nothing: {error}"
     );
 
@@ -167,15 +167,12 @@ async fn waiting_for_an_object_needs_only_the_watch_of_its_namespace() {
 
     let foreign = server.create(pod("c", "x"));
     let error = informer.wait_for_object(&foreign, secs(5)).await.unwrap_err();
-    assert!(
-        matches!(error, WaitForVersionError::OutsideScope { .. }),
-        "{error}"
-    );
+    assert!(matches!(error, WaitError::OutsideScope { .. }), "{error}");
     let error = informer
         .wait_for_object(&pod("a", "x"), secs(5))
         .await
         .unwrap_err();
-    assert!(matches!(error, WaitForVersionError::NotComparable(_)), "{error}");
+    assert!(matches!(error, WaitError::NotComparable(_)), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

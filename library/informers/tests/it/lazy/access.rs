@@ -3,7 +3,7 @@
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{ApiResource, DynamicObject};
-use kube_informers::error::{IndexByPathError, LazyError};
+use kube_informers::error::{IndexError, LazyError};
 use kube_informers::shard::{ShardField, ShardRange};
 use kube_informers::source::Encoding;
 use kube_informers::{
@@ -165,7 +165,7 @@ async fn an_index_by_a_wrong_path_is_refused_with_the_reason() {
     let server = TestServer::new();
     let builder = lazy_pods(&server, Encoding::Auto);
     let error = builder.index_by_path("spec.nodName").err().unwrap();
-    let IndexByPathError::Path { source, .. } = &error else {
+    let IndexError::Path { source, .. } = &error else {
         panic!("{error}");
     };
     assert!(source.to_string().contains("nodName"), "{source}");
@@ -175,7 +175,7 @@ async fn an_index_by_a_wrong_path_is_refused_with_the_reason() {
         .start();
     assert!(matches!(
         informer.index_by_path("spec.nodeName"),
-        Err(IndexByPathError::Duplicate(_))
+        Err(IndexError::Duplicate { .. })
     ));
     let by_finalizer = informer.index_by_path("metadata.finalizers").unwrap();
     let mut both = pod("ns", "a");

@@ -1,7 +1,7 @@
 //! Moving a shard: given-up ranges are evicted at once, gained ranges are fetched, and only differences are delivered.
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::error::SetShardError;
+use kube_informers::error::ScopeError;
 use kube_informers::informer::QueueKind;
 use kube_informers::queue::DEFAULT_BATCH;
 use kube_informers::reflector::{Jitter, ReflectorState};
@@ -333,7 +333,7 @@ async fn a_stopped_informer_cannot_be_moved() {
     trouble.clear();
 
     let error = informer.set_shard(eighths(0..1)).unwrap_err();
-    assert!(matches!(error, SetShardError::Stopped(_)), "{error}");
+    assert!(matches!(error, ScopeError::Stopped(_)), "{error}");
     server.assert_nothing_open();
 }
 

@@ -124,7 +124,7 @@ impl Widgets {
     }
 
     /// Retries quickly, so that the scenario does not wait long.
-    fn observe(&self) -> Result<Observed<DynamicObject>, kube_informers::error::AddHandlerError> {
+    fn observe(&self) -> Result<Observed<DynamicObject>, kube_informers::error::StoppedError> {
         let informer = Informer::for_resource(self.client.clone(), &self.resource, Scope::all());
         Observed::start(informer.configure(|config| config.backoff.max = Duration::from_secs(1)))
     }

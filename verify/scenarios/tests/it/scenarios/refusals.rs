@@ -32,8 +32,7 @@ async fn missing_permissions_are_reported_with_the_server_message(server: &Serve
         .await
         .expect_err("listing is forbidden");
     let error = not_synced
-        .last_error
-        .as_ref()
+        .last_error()
         .and_then(|error| error.api())
         .expect("an error of the server");
     let forbidden = |verb: &str| {
@@ -90,8 +89,7 @@ async fn unserved_kind_is_reported_and_retried(server: &Server) -> Outcome {
             .await
             .expect_err("the kind does not exist");
         let error = not_synced
-            .last_error
-            .as_ref()
+            .last_error()
             .and_then(|error| error.api())
             .expect("an error of the server");
         assert_eq!(error.code, 404);

@@ -20,7 +20,7 @@ pub struct Observed<K: Object> {
 
 impl<K: Object> Observed<K> {
     /// Starts the informer without waiting for it.
-    pub fn start(builder: InformerBuilder<K>) -> Result<Observed<K>, kube_informers::error::AddHandlerError> {
+    pub fn start(builder: InformerBuilder<K>) -> Result<Observed<K>, kube_informers::error::StoppedError> {
         let informer = builder.start();
         let log = EventLog::new();
         let registration = informer.add_event_handler(log.handler())?;
