@@ -3,5 +3,6 @@
 
 #[path = "it/exact/mod.rs"]
 mod exact;
-#[path = "it/support/time.rs"]
-mod support;
+mod support {
+    pub use kube_test_kit::{minutes, pass, secs};
+}

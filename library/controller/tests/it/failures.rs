@@ -164,7 +164,7 @@ impl Error for CannotScale {
 
 #[tokio::test(start_paused = true)]
 async fn failures_are_logged_with_the_key_and_without_the_message_of_a_panic() {
-    let (logged, _guard) = Logged::start();
+    let (logged, _guard) = CapturedLogs::of_this_thread(tracing::Level::INFO);
     let runs = Runs::new();
     let log = runs.clone();
 

@@ -1,7 +1,6 @@
 //! Shared helpers: informers on a server, a reconciler with a log, virtual time.
 
 use std::collections::BTreeSet;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,37 +10,12 @@ use kube_controller::{Reconcile, reconcile_fn};
 use kube_informers::reflector::Jitter;
 use kube_informers::source::{FromWire, KnownResource};
 use kube_informers::{Informer, ObjectKey};
+pub use kube_test_kit::{CapturedLogs, ms, owned, pass, secs, settle, soon};
 use kube_testserver::TestServer;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
-
-pub const fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-pub const fn ms(milliseconds: u64) -> Duration {
-    Duration::from_millis(milliseconds)
-}
-
-/// Advances virtual time. On the paused clock it advances only while no task can run.
-pub async fn pass(time: Duration) {
-    tokio::time::sleep(time).await;
-}
-
-/// Lets every ready task run.
-pub async fn settle() {
-    pass(ms(1)).await;
-}
-
-/// The output of `future`; panics after five virtual minutes.
-pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(secs(300), future).await {
-        Ok(outcome) => outcome,
-        Err(_) => panic!("{what}: not met after five minutes"),
-    }
-}
 
 /// An informer of all objects of a type.
 pub fn informer<K>(server: &TestServer) -> Informer<K>
@@ -54,17 +28,11 @@ where
 }
 
 pub fn pods(server: &TestServer) -> Informer<Pod> {
-    informer(server)
+    kube_test_kit::pods(server).start()
 }
 
 pub fn maps(server: &TestServer) -> Informer<ConfigMap> {
-    informer(server)
-}
-
-/// Makes `owner` the controller of an object.
-pub fn owned<K: Resource>(mut object: K, owner: &impl Resource<DynamicType = ()>) -> K {
-    object.meta_mut().owner_references = Some(Vec::from_iter(owner.controller_owner_ref(&())));
-    object
+    kube_test_kit::maps(server).start()
 }
 
 /// Replaces the owners of a stored object.
@@ -195,41 +163,5 @@ pub struct Inside {
 impl Drop for Inside {
     fn drop(&mut self) {
         self.runs.0.lock().inside.remove(&self.key);
-    }
-}
-
-/// Everything logged on this thread.
-#[derive(Clone, Default)]
-pub struct Logged(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Logged {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Logged {
-    /// Collects the log of this thread until the guards are dropped.
-    pub fn start() -> (Self, (tracing::Dispatch, tracing::subscriber::DefaultGuard)) {
-        let logged = Logged::default();
-        let writer = logged.clone();
-        let subscriber = tracing_subscriber::fmt()
-            .with_ansi(false)
-            .with_writer(move || writer.clone())
-            .finish();
-        // With a single subscriber in the process, tracing caches the interest of whichever thread reaches a log line
-        // first, which may have none. A second subscriber makes it check every time.
-        let second = tracing::Dispatch::new(tracing_subscriber::fmt().finish());
-        let guard = tracing::subscriber::set_default(subscriber);
-        (logged, (second, guard))
-    }
-
-    pub fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock()).into_owned()
     }
 }

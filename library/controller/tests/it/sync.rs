@@ -184,7 +184,7 @@ async fn stopped_informer_is_rejected_at_the_start() {
 
 #[tokio::test(start_paused = true)]
 async fn forgotten_start_of_a_factory_is_logged() {
-    let (logged, _guard) = Logged::start();
+    let (logged, _guard) = CapturedLogs::of_this_thread(tracing::Level::INFO);
     let server = TestServer::new();
     let factory = kube_informers::SharedInformerFactory::new(server.client());
     let (pods, runs) = (factory.informer::<Pod>(), Runs::new());
@@ -215,7 +215,7 @@ async fn forgotten_start_of_a_factory_is_logged() {
 
 #[tokio::test(start_paused = true)]
 async fn missing_permission_is_logged_while_waiting() {
-    let (logged, _guard) = Logged::start();
+    let (logged, _guard) = CapturedLogs::of_this_thread(tracing::Level::INFO);
     let server = TestServer::new();
     server.fault(RequestMatcher::resource("pods").forever(), Fault::status(403));
     let (pods, runs) = (pods(&server), Runs::new());

@@ -1,39 +1,19 @@
 //! What the tests share: a kube-runtime controller that keeps a log of its runs.
 
-use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::StreamExt;
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use kube::{Resource, ResourceExt};
+use kube::ResourceExt;
 use kube_runtime::Controller;
 use kube_runtime::controller::{Action, Error};
+use kube_test_kit::ms;
+pub use kube_test_kit::{owned, pass, soon};
 use parking_lot::Mutex;
-use tokio::time::timeout;
 
-/// Lets so much virtual time pass.
-pub async fn pass(time: Duration) {
-    tokio::time::sleep(time).await;
-}
-
-/// Lets everything run that can run now.
+/// Lets everything run that can run now, also what kube-runtime schedules for a little later.
 pub async fn settle() {
-    pass(Duration::from_millis(10)).await;
-}
-
-/// What `future` gives, or a panic after five virtual minutes.
-pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match timeout(Duration::from_secs(300), future).await {
-        Ok(outcome) => outcome,
-        Err(_) => panic!("{what}: not so after five minutes"),
-    }
-}
-
-/// Makes `owner` an owner of an object.
-pub fn owned<K: Resource>(mut object: K, owner: &ReplicaSet) -> K {
-    object.meta_mut().owner_references = Some(Vec::from_iter(owner.controller_owner_ref(&())));
-    object
+    pass(ms(10)).await;
 }
 
 /// The runs of a controller.

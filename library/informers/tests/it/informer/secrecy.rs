@@ -97,20 +97,11 @@ async fn through_everything(texts: Arc<Mutex<Vec<String>>>) {
 
 #[tokio::test(start_paused = true)]
 async fn logs_errors_and_debug_output_never_contain_a_canary() {
-    let log = CapturedLogs::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::TRACE)
-        .with_writer(log.clone())
-        .with_ansi(false)
-        .finish();
+    // Tasks are spawned inside and use the default subscriber of their thread, so it is set for the whole test.
+    let (log, capture) = CapturedLogs::of_this_thread(tracing::Level::TRACE);
     let texts = Arc::new(Mutex::new(Vec::new()));
-    // Tasks are spawned inside and use the default subscriber of their thread, so it is set for the whole test. With a
-    // single subscriber in the process, tracing caches the interest of whichever thread reaches a log line first, which
-    // may have none. A second subscriber makes it check every time.
-    let _second = tracing::Dispatch::new(tracing_subscriber::fmt().finish());
-    let guard = tracing::subscriber::set_default(subscriber);
     through_everything(texts.clone()).with_current_subscriber().await;
-    drop(guard);
+    drop(capture);
 
     let log = log.text();
     let ours: Vec<_> = log

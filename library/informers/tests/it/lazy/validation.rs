@@ -66,15 +66,7 @@ async fn on_access_the_error_names_key_and_path_and_is_counted() {
 
 #[tokio::test(start_paused = true)]
 async fn failed_accesses_to_an_object_are_logged_once() {
-    let lines = CapturedLogs::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::WARN)
-        .with_writer(lines.clone())
-        .with_ansi(false)
-        .finish();
-    // As in the test of secrets: a second subscriber makes tracing check each log line.
-    let _second = tracing::Dispatch::new(tracing_subscriber::fmt().finish());
-    let guard = tracing::subscriber::set_default(subscriber);
+    let (lines, capture) = CapturedLogs::of_this_thread(tracing::Level::WARN);
     let server = TestServer::new();
     for name in ["a", "b"] {
         server.create(pod("ns", name));
@@ -108,7 +100,7 @@ async fn failed_accesses_to_an_object_are_logged_once() {
     .await;
     assert!(informer.store().get("ns/a").unwrap().get().is_err());
     assert_eq!(logged("ns/a"), 2, "{}", lines.text());
-    drop(guard);
+    drop(capture);
 }
 
 #[tokio::test(start_paused = true)]

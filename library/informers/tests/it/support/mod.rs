@@ -2,12 +2,10 @@
 //! its deltas, and a check that no task is left running.
 
 mod delivered;
-mod logs;
 mod pages;
 mod recorded;
 mod server;
 mod sink;
-mod time;
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -23,19 +21,16 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 pub use delivered::Delivered;
-pub use logs::CapturedLogs;
+pub use kube_test_kit::{
+    CapturedLogs, minutes, ms, paged_pods, pass, pods, secs, settle, synced, synced_pods, wait_for,
+};
 pub use pages::{defines_test, measured, workspace};
 pub use recorded::Recorded;
 pub use server::*;
 pub use sink::Sink;
-pub use time::{minutes, pass, secs};
 
 /// The virtual time after which waiting for a condition fails.
 const TIMEOUT: Duration = Duration::from_secs(24 * 3600);
-
-pub fn ms(milliseconds: u64) -> Duration {
-    Duration::from_millis(milliseconds)
-}
 
 pub fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)

@@ -4,59 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
-use kube_informers::reflector::Jitter;
-use kube_informers::{Event, Informer, InformerBuilder, Object};
+use kube_informers::{Event, Informer, Object};
 use kube_testserver::{SeenRequest, TestServer};
 use parking_lot::Mutex;
-
-use super::time::{minutes, pass, secs};
-
-/// An informer of all pods, with reproducible jitter.
-pub fn pods(server: &TestServer) -> InformerBuilder<Pod> {
-    Informer::<Pod>::all(server.client()).configure(|config| config.jitter = Jitter::Seeded(7))
-}
-
-/// The same without watch-lists: a paged list, then a watch.
-pub fn paged_pods(server: &TestServer) -> InformerBuilder<Pod> {
-    pods(server).configure(|config| config.watch_list = false)
-}
-
-/// A synced informer of all pods.
-pub async fn synced_pods(server: &TestServer) -> Informer<Pod> {
-    synced(pods(server)).await
-}
-
-pub async fn synced<K: Object>(builder: InformerBuilder<K>) -> Informer<K> {
-    let informer = builder.start();
-    informer.synced_within(secs(30)).await.expect("it syncs");
-    informer
-}
-
-/// Runs all tasks that can run now.
-pub async fn settle() {
-    pass(Duration::from_millis(1)).await;
-}
-
-/// Waits until a condition holds, checking every 10 ms of virtual time.
-///
-/// # Panics
-///
-/// If it does not hold within five virtual minutes.
-#[track_caller]
-pub fn wait_for<'a>(what: &'a str, condition: impl Fn() -> bool + 'a) -> impl Future<Output = ()> + 'a {
-    let caller = std::panic::Location::caller();
-    async move {
-        let deadline = tokio::time::Instant::now() + minutes(5);
-        while !condition() {
-            assert!(
-                tokio::time::Instant::now() < deadline,
-                "{what}: not met after five minutes ({caller})"
-            );
-            pass(Duration::from_millis(10)).await;
-        }
-    }
-}
 
 /// Expires the version the informer would resume from and breaks its watch, so that it must list again.
 pub fn force_relist(server: &TestServer) {

@@ -27,13 +27,15 @@ impl CapturedLogs {
             .with_ansi(false)
             .finish();
         let capture = Capture {
-            // As in the test of secrets: a second subscriber makes tracing check each log line.
+            // With a single subscriber in the process, tracing caches the interest of whichever thread reaches a log line
+            // first, which may have none. A second subscriber makes it check every time.
             _second: tracing::Dispatch::new(tracing_subscriber::fmt().finish()),
             _default: tracing::subscriber::set_default(subscriber),
         };
         (lines, capture)
     }
 
+    /// Everything logged so far.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.0.lock()).into_owned()
     }
