@@ -1,4 +1,4 @@
-//! The command line of the programs that record what a real server does, or check that their recordings are still current.
+//! The command line of the commands that record what a real server does, or check that their recordings are still current.
 
 use std::process::ExitCode;
 
@@ -33,16 +33,16 @@ impl Recorder {
     }
 }
 
-/// Runs a program of this kind: `run` returns the number of differences, and any fails. `item` is what the arguments name, `subject` what
+/// Runs a command of this kind: `run` returns the number of differences, and any fails. `item` is what the arguments name, `subject` what
 /// is skipped where no server can be started.
 pub async fn main(
     program: &str,
     item: &str,
     subject: &str,
+    arguments: &[String],
     run: impl AsyncFnOnce(&Recorder) -> Result<usize, NoServer>,
 ) -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let outcome = match Recorder::parse(&arguments) {
+    let outcome = match Recorder::parse(arguments) {
         Some(recorder) => run(&recorder).await,
         None => Err(NoServer::Failed(format!(
             "usage: {program} write|check [{item} ...]"

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use kube_fuzz::soak::executions_of;
 use kube_fuzz::{Fuzzer, Outcome, execute, load, readers, regressions};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
@@ -103,4 +104,11 @@ fn a_reader_that_takes_a_second_of_processor_time_is_a_finding() {
     };
     let finding = execute(&mut broken(read), b"x").expect_err("a finding");
     assert!(finding.what.starts_with("took"), "{finding}");
+}
+
+#[test]
+fn the_number_of_executions_is_read_from_the_output_of_a_run() {
+    let output = "3 regressions\nlist-json: 1000 executions, 31 outcomes, 2.0 s\nselector: 20 executions, 3 outcomes, 0.1 s\n\
+                  1020 executions in 2 s: 1.8 million per hour\n";
+    assert_eq!(executions_of(output), 1020);
 }

@@ -1,7 +1,7 @@
 //! The results of third-party test suites on two servers: read, compared with what is known, and written as a table.
 //!
 //! `verify/scenarios/suites` runs the suites and leaves their reports in a directory. The path of a report names server, project and suite:
-//! `embedded/controller-runtime/pkg/client.json`. The bin `suite-results` does the rest with this module.
+//! `embedded/controller-runtime/pkg/client.json`. `e2e suites` does the rest with this module.
 
 mod exceptions;
 mod page;

@@ -1,6 +1,6 @@
 //! Compares the responses to recorded requests with those of a real kube-apiserver, up to names, versions and times.
 //!
-//! The recordings are in `tests/recorded`, made by `verify/scenarios/src/bin/record.rs`. A difference is a bug of this server until
+//! The recordings are in `tests/recorded`, made by `verify/scenarios/src/bin/e2e/exchanges.rs`. A difference is a bug of this server until
 //! proven otherwise; known differences are listed with their reason, and a listed difference that no longer occurs
 //! fails the test.
 

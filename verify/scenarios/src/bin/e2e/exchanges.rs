@@ -1,16 +1,10 @@
 //! Records exchanges with a real kube-apiserver, or checks that the recorded responses are still current.
 //!
-//! ```text
-//! record write [RECORDING ...]    sends the requests to a real server and saves its responses
-//! record check [RECORDING ...]    sends the requests to a real server and compares its responses
-//! ```
-//!
 //! The recordings are `server/testserver/tests/recorded/*.json`. To add an exchange, write it there without its
-//! response; `record write` adds the response.
+//! response; `e2e exchanges write` adds the response.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -18,7 +12,7 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube_exchanges::{Disruption, Recording, Response, Sent, User, differences, play};
-use kube_informers_e2e::recorder::{self, Recorder};
+use kube_informers_e2e::recorder::Recorder;
 use kube_informers_e2e::{NoServer, Server, Setup};
 
 /// The number of concurrent requests that overload the server, and the number of attempts.
@@ -145,7 +139,7 @@ impl kube_exchanges::Server for Real {
 }
 
 /// Records or checks; returns the number of differences.
-async fn run(recorder: &Recorder) -> Result<usize, NoServer> {
+pub async fn run(recorder: &Recorder) -> Result<usize, NoServer> {
     let fail = NoServer::Failed;
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../server/testserver/tests/recorded");
     // One server for all recordings with the same flags.
@@ -187,9 +181,4 @@ fn record(recording: &mut Recording, responses: Vec<Response>) {
     for (exchange, response) in recording.exchanges.iter_mut().zip(responses) {
         exchange.response = Some(response);
     }
-}
-
-#[tokio::main]
-async fn main() -> ExitCode {
-    recorder::main("record", "RECORDING", "the recorded exchanges", run).await
 }

@@ -1,20 +1,13 @@
 //! Records what kube-controller-manager makes of the stories about workloads, or checks that the recordings are still current.
 //!
-//! ```text
-//! controllers write [STORY ...]    plays the stories on a real cluster and saves the pictures
-//! controllers check [STORY ...]    plays the stories on a real cluster and compares the pictures
-//! ```
-//!
 //! The recordings are `verify/scenarios/tests/controllers/*.json`. The first run builds kube-apiserver, etcd and kube-controller-manager.
 
-use std::process::ExitCode;
-
 use kube_informers_e2e::controllers::{Recording, STORIES, World, differences};
-use kube_informers_e2e::recorder::{self, Recorder};
+use kube_informers_e2e::recorder::Recorder;
 use kube_informers_e2e::{NoServer, Server, Setup, TIMEOUT};
 
 /// Plays the stories; returns the number of differences.
-async fn run(recorder: &Recorder) -> Result<usize, NoServer> {
+pub async fn run(recorder: &Recorder) -> Result<usize, NoServer> {
     let fail = NoServer::Failed;
     let mut different = 0;
     for story in STORIES {
@@ -55,9 +48,4 @@ async fn run(recorder: &Recorder) -> Result<usize, NoServer> {
         println!("the stories of the controllers, on kube-controller-manager: {different} differences");
     }
     Ok(different)
-}
-
-#[tokio::main]
-async fn main() -> ExitCode {
-    recorder::main("controllers", "STORY", "the stories of the controllers", run).await
 }

@@ -1,9 +1,4 @@
 //! Compares the results of third-party test suites with the list of known failures; `verify/scenarios/suites` runs it.
-//!
-//! ```text
-//! suite-results RESULTS EXCEPTIONS          prints counts; fails if a spec fails that is not listed, or the other way around
-//! suite-results RESULTS EXCEPTIONS PAGE     also writes the table into a page, between its markers
-//! ```
 
 use std::fs;
 use std::path::Path;
@@ -11,18 +6,19 @@ use std::process::ExitCode;
 
 use kube_informers_e2e::suites::{Exceptions, Outcome, Results, Run, page, replace_between_markers};
 
-fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let result = match &arguments[..] {
+/// Prints counts; fails if a spec fails that is not listed, or the other way around. With a page, also writes the table between its
+/// markers.
+pub fn main(arguments: &[String]) -> ExitCode {
+    let result = match arguments {
         [results, exceptions] => run(results, exceptions, None),
         [results, exceptions, page] => run(results, exceptions, Some(page)),
-        _ => Err("usage: suite-results RESULTS EXCEPTIONS [PAGE]".to_owned()),
+        _ => Err("usage: e2e suites RESULTS EXCEPTIONS [PAGE]".to_owned()),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("suite-results: {error}");
+            eprintln!("e2e suites: {error}");
             ExitCode::from(2)
         }
     }
