@@ -35,7 +35,11 @@ fn searchable() -> BTreeSet<String> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut names = BTreeSet::new();
     for folder in fs::read_dir(crates).unwrap() {
-        walk(&folder.unwrap().path().join("src"), &mut names);
+        let sources = folder.unwrap().path().join("src");
+        // Beside the crates is a page about them.
+        if sources.is_dir() {
+            walk(&sources, &mut names);
+        }
     }
     names
 }
