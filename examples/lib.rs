@@ -5,8 +5,8 @@
 //! sample controller with a kubeconfig.
 
 use kube::{Client, Config};
-use kube_testserver::TestServer;
 use kube_testserver::churn::{Churn, Population};
+use kube_testserver::{Controllers, TestServer};
 
 /// A client, and the embedded server if it is used.
 pub struct Cluster {
@@ -28,7 +28,7 @@ pub async fn cluster() -> Result<Cluster, Box<dyn std::error::Error>> {
         });
     }
     println!("no cluster is configured: using the embedded server, with some changing pods");
-    let server = TestServer::new();
+    let server = TestServer::builder().controllers(Controllers::all()).build();
     let population = Population::new()
         .with("nodes", 5)
         .with("deployments", 4)

@@ -69,9 +69,9 @@ pub struct Arguments {
     #[arg(long, default_value = "", value_name = "LIST", hide_default_value = true)]
     objects: Population,
 
-    /// Writes per second (20/s) or per minute (5/m), of all kinds together: deployments roll, pods come and go, nodes flap. About
-    /// one in four is a write of a pod, the others are of deployments, replica sets, nodes, leases, config maps and events. Without
-    /// --objects and --manifest there are 3 nodes, 4 deployments and 20 pods
+    /// Writes per second (20/s) or per minute (5/m), of all kinds together: deployments roll, pods come and go, nodes flap, and the
+    /// controllers of --live follow up. About one in four is a write of a pod, the others are of deployments, replica sets, nodes,
+    /// leases, config maps and events. Without --objects and --manifest there are 3 nodes, 4 deployments and 20 pods
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     churn: Option<f64>,
 
@@ -139,7 +139,8 @@ pub async fn run(arguments: Arguments) -> Result<(), String> {
     if arguments.objects.is_empty() {
         builder = builder.field_managers();
     }
-    if arguments.live {
+    let live = arguments.live || arguments.churn.is_some();
+    if live {
         builder = builder.controllers(Controllers::all());
     }
     if arguments.rbac {
@@ -179,7 +180,7 @@ pub async fn run(arguments: Arguments) -> Result<(), String> {
     churn
         .fill(&objects)
         .map_err(|error| format!("--objects: {error}"))?;
-    if arguments.live {
+    if live {
         churn.ensure_node();
     }
     introduce(&arguments, &server)?;

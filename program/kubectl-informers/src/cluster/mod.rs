@@ -14,8 +14,8 @@ use kube::client::AuthError;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use kube_informers_core::tasks::Task;
-use kube_testserver::TestServer;
 use kube_testserver::churn::{Churn, Population};
+use kube_testserver::{Controllers, TestServer};
 
 use crate::cli::limits::Speed;
 use crate::cli::recording::Pace;
@@ -185,7 +185,7 @@ impl Cluster {
         notes.warn(words);
         let server = TestServer::builder()
             .seed(1)
-            .garbage_collection()
+            .controllers(Controllers::all())
             .field_managers()
             .build();
         let mut churn = Churn::new(server.clone(), 1);

@@ -266,7 +266,8 @@ async fn the_lines_form_one_history_without_gaps_under_churn() {
     use std::collections::HashMap;
 
     use kube_testserver::churn::Churn;
-    let cluster = Cluster::new().await;
+    use kube_testserver::{Controllers, TestServer};
+    let cluster = Cluster::with(TestServer::builder().controllers(Controllers::all())).await;
     let mut churn = Churn::new(cluster.server.clone(), 3);
     churn.fill(&"pods=150,nodes=5".parse().unwrap()).unwrap();
     let mut tasks = tokio::task::JoinSet::new();

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::model::Deployment;
 use super::objects::{self, APPLICATIONS, NAMESPACES, SYSTEM_NAMESPACES};
 use super::population::{Population, PopulationError};
 use super::{Churn, key_of, pods};
@@ -46,9 +45,7 @@ impl Churn {
         for index in NAMESPACES.len()..count_of("", "namespaces").unwrap_or(0) {
             self.create(objects::namespace(&format!("team-{index}")));
         }
-        self.max_events = self.max_events.max(self.pods.len() * 2);
-        self.due.clear();
-        self.seen = self.server.resource_version();
+        self.max_events = self.max_events.max(self.server.count("pods") * 2);
         Ok(self.writes)
     }
 
@@ -94,7 +91,7 @@ impl Churn {
         if deployments == 0 {
             for index in 0..pods {
                 let (namespace, _) = application(index);
-                self.make_running(objects::bare_pod(namespace, &format!("pod-{index}")), None, None);
+                self.make_running(objects::bare_pod(namespace, &format!("pod-{index}")));
             }
         }
     }
@@ -110,22 +107,16 @@ impl Churn {
             return;
         };
         let set_key = key_of(&set);
-        self.deployments.insert(
-            key.clone(),
-            Deployment {
-                base: Some(replicas),
-                sets: vec![set_key.clone()],
-            },
-        );
+        self.deployments.insert(key.clone(), replicas);
         for _ in 0..replicas {
-            let pod = objects::pod_of(&set, &self.suffix());
-            self.make_running(pod, Some(set_key.clone()), Some(key.clone()));
+            let suffix = self.suffix();
+            self.make_running(objects::pod_of(&set, &suffix));
         }
-        self.update_counts(&key, &set_key, replicas);
+        self.set_rolled_out(&key, &set_key, replicas);
     }
 
     /// Creates a pod that is already running.
-    fn make_running(&mut self, mut pod: Value, set: Option<String>, deployment: Option<String>) {
+    fn make_running(&mut self, mut pod: Value) {
         let now = self.server.timestamp();
         if let Some(node) = self.any_node() {
             pods::schedule(&mut pod, &node, &objects::host_address(&node), &now);
@@ -138,9 +129,7 @@ impl Churn {
             );
             pods::run(&mut pod, &address, &now);
         }
-        if let Some(created) = self.create(pod) {
-            self.adopt(&key_of(&created), &created, set, deployment);
-        }
+        self.create(pod);
     }
 
     fn make_services(&mut self, count: usize) {

@@ -1,26 +1,23 @@
 //! Simulates a busy cluster: rollouts, pod restarts, flapping nodes, events, lease renewals.
 //!
-//! [`Churn`] fills a server and then changes it, one step at a time. Steps are drawn from a seeded random source: the
-//! same seed on the same server produces the same changes. It also plays the controllers of a cluster for objects
-//! created by clients, so that a deployment created with kubectl gets its pods.
+//! [`Churn`] fills a server and then disturbs it, one step at a time. The server's own controllers follow up: they replace pods,
+//! roll deployments out and restart containers. Steps are drawn from a seeded random source: the same seed on the same server
+//! makes the same disturbances.
 
-mod clients;
 mod deployments;
 mod fill;
-mod model;
-pub(crate) mod objects;
+mod objects;
 mod pods;
 mod population;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::fields::{event, letters};
 use crate::server::TestServer;
-use model::{Deployment, Due, Pod, Pods, Work};
-use pods::Life;
 
 pub use population::{Population, PopulationError};
 
@@ -28,84 +25,80 @@ pub use population::{Population, PopulationError};
 const LONGEST_TICK: Duration = Duration::from_millis(500);
 const SHORTEST_TICK: Duration = Duration::from_millis(10);
 
+/// After a burst of writes, the churn pauses for at most this many seconds.
+const LONGEST_DEBT: f64 = 30.0;
+
+/// How often the list of pods is used before it is read again. Reading it is slow with many pods.
+const PICKS: usize = 200;
+
 /// Field managers of a real cluster.
 const KUBELET: &str = "kubelet";
 const SCHEDULER: &str = "kube-scheduler";
 const CONTROLLERS: &str = "kube-controller-manager";
 
-/// Changes a server's objects as a busy cluster would.
+/// Disturbs a server's objects as the users and the machines of a busy cluster would.
+///
+/// What follows is up to the server: without [controllers](crate::TestServerBuilder::controllers) for workloads, the scheduler and
+/// the kubelet, pods that are deleted are not replaced.
 #[derive(Debug)]
 pub struct Churn {
     server: TestServer,
     rng: fastrand::Rng,
-    pods: Pods,
-    deployments: BTreeMap<String, Deployment>,
+    /// The deployments that `fill` created, and their initial number of pods. Others are left alone.
+    deployments: BTreeMap<String, usize>,
     nodes: Vec<String>,
+    /// Nodes that are to become ready again.
+    unready: VecDeque<String>,
+    /// The keys of pods, some of which may be gone by now.
+    pods: Vec<Arc<str>>,
+    picks: usize,
     /// The keys of config maps that may be edited.
     configs: Vec<String>,
-    /// Follow-up work caused by earlier steps.
-    due: Due,
     /// The keys of the recorded events, oldest first; the oldest are deleted beyond `max_events`.
     events: VecDeque<String>,
     max_events: usize,
-    /// The server's version after our last write. A later version means that a client wrote.
-    seen: u64,
     writes: usize,
     numbers: u64,
-    /// The server has controllers for deployments and pods. Then the churn makes disturbances only.
-    live: bool,
 }
 
 impl Churn {
-    /// Adopts the objects on the server. Nothing changes before [`Churn::fill`] or [`Churn::step`].
+    /// Nothing changes before [`Churn::fill`] or [`Churn::step`].
     pub fn new(server: TestServer, seed: u64) -> Self {
-        let mut churn = Self {
-            live: server.runs_deployments(),
+        Self {
+            nodes: server.objects("nodes").iter().map(key_of).collect(),
             server,
             rng: fastrand::Rng::with_seed(seed),
-            pods: Pods::default(),
             deployments: BTreeMap::new(),
-            nodes: Vec::new(),
+            unready: VecDeque::new(),
+            pods: Vec::new(),
+            picks: 0,
             configs: Vec::new(),
-            due: Due::default(),
             events: VecDeque::new(),
             max_events: 1000,
-            seen: 0,
             writes: 0,
             numbers: 0,
-        };
-        churn.adopt_changes();
-        churn.seen = churn.server.resource_version();
-        churn
+        }
     }
 
-    /// Makes one change: pending follow-up work, or a new disturbance. Returns the number of writes, which is zero only
-    /// if there is nothing to change.
+    /// Makes one disturbance, or ends one. Returns the number of writes, which is zero only if there is nothing to change.
     pub fn step(&mut self) -> usize {
         self.writes = 0;
-        let before = self.server.resource_version();
-        if before != self.seen {
-            self.adopt_changes();
-        }
-        // A step may have nothing to do, for example if a deployment already matches its spec.
+        // A step may have nothing to do, for example if there are no pods now.
         for _ in 0..16 {
-            let follow_up = self.rng.u8(..100) < 60;
-            match if follow_up { self.due.pop() } else { None } {
-                Some(work) => self.work(work),
+            let recovers = self.rng.u8(..100) < 60;
+            match if recovers { self.unready.pop_front() } else { None } {
+                Some(node) => self.set_node_ready(&node, true),
                 None => self.disturb(),
             }
             if self.writes > 0 {
                 break;
             }
         }
-        // Only our own writes count: if a client wrote meanwhile, the version differs and the next step looks for
-        // changes.
-        self.seen = before + u64::try_from(self.writes).unwrap_or(0);
         self.writes
     }
 
-    /// Makes `writes_per_second` changes until the future is dropped. All kinds are counted; in a cluster of pods and deployments
-    /// about one write in four is of a pod.
+    /// Makes `writes_per_second` changes until the future is dropped. All kinds are counted, and what the controllers write in
+    /// response: in a cluster of pods and deployments about one write in four is of a pod.
     pub async fn run(mut self, writes_per_second: f64) {
         if writes_per_second.is_nan() || writes_per_second <= 0.0 {
             return std::future::pending().await;
@@ -114,141 +107,25 @@ impl Churn {
         let tick = tick.clamp(SHORTEST_TICK, LONGEST_TICK);
         let mut interval = tokio::time::interval(tick);
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        // After a suspend at most one second is made up for. A rollout writes more than its share at once, and others pay it off.
+        let (most, least) = (writes_per_second.max(1.0), -LONGEST_DEBT * writes_per_second);
         let (mut budget, mut last) = (0.0_f64, tokio::time::Instant::now());
+        let mut seen = self.server.resource_version();
         loop {
             interval.tick().await;
             let now = tokio::time::Instant::now();
-            // After a suspend, at most one second of missed changes is made up for.
             let earned = writes_per_second * now.duration_since(last).as_secs_f64();
-            budget = (budget + earned).min(writes_per_second.max(1.0));
-            last = now;
-            self.serve_clients().await;
+            let version = self.server.resource_version();
+            let others = version.saturating_sub(seen) as f64;
+            budget = (budget + earned - others).clamp(least, most);
+            (last, seen) = (now, version);
             while budget >= 1.0 {
-                budget -= self.step().max(1) as f64;
+                let writes = self.step();
+                seen += writes as u64;
+                budget -= writes.max(1) as f64;
                 // Let other tasks on this thread run between two steps.
                 tokio::task::yield_now().await;
             }
-        }
-    }
-
-    /// Picks up changes made by clients: adopts new deployments and pods, and follows up deleted ones.
-    fn adopt_changes(&mut self) {
-        // Listing is slow with many objects. While the counts agree, changes are found by later steps.
-        if self.server.count("deployments.apps") != self.deployments.len() {
-            for object in self.server.objects("deployments.apps") {
-                self.deployments.entry(key_of(&object)).or_default();
-            }
-        }
-        if self.server.count("nodes") != self.nodes.len() {
-            self.nodes = self.server.objects("nodes").iter().map(key_of).collect();
-        }
-        if self.live {
-            self.deployments
-                .retain(|key, _| self.server.object("deployments.apps", key).is_some());
-            return;
-        }
-        if self.server.count("pods") != self.pods.len() {
-            self.adopt_pods();
-        }
-        for key in self.deployments.keys().cloned().collect::<Vec<_>>() {
-            self.push(Work::Deployment(key));
-        }
-    }
-
-    fn adopt_pods(&mut self) {
-        let pods = self.server.objects("pods");
-        let present: BTreeMap<String, Value> = pods.into_iter().map(|pod| (key_of(&pod), pod)).collect();
-        for gone in self.pods.keys_unless(|key| present.contains_key(key)) {
-            self.forget_pod(&gone);
-        }
-        for (key, pod) in &present {
-            if self.pods.get(key).is_none() {
-                let set = self.replica_set_of(pod);
-                let deployment = set
-                    .as_ref()
-                    .and_then(|set| set.rsplit_once('-'))
-                    .map(|(name, _)| name.to_owned());
-                self.adopt(key, pod, set, deployment);
-            }
-        }
-    }
-
-    /// The key of the replica set that owns a pod.
-    fn replica_set_of(&self, pod: &Value) -> Option<String> {
-        let owners = pod.pointer("/metadata/ownerReferences")?.as_array()?;
-        let owner = owners.iter().find(|owner| owner["kind"] == "ReplicaSet")?;
-        let namespace = pod.pointer("/metadata/namespace")?.as_str()?;
-        Some(format!("{namespace}/{}", owner.get("name")?.as_str()?))
-    }
-
-    fn adopt(&mut self, key: &str, pod: &Value, set: Option<String>, deployment: Option<String>) {
-        let life = Life::of(pod);
-        self.pods.insert(
-            key,
-            Pod {
-                life,
-                set,
-                deployment,
-            },
-        );
-        if matches!(life, Life::Pending | Life::Scheduled | Life::Crashed) {
-            self.push(Work::Pod(key.to_owned()));
-        }
-    }
-
-    fn work(&mut self, work: Work) {
-        match work {
-            Work::Pod(_) | Work::Deployment(_) if self.live => {}
-            Work::Pod(key) => self.advance(&key),
-            Work::Deployment(key) => self.reconcile(&key),
-            Work::Node(name) => self.set_node_ready(&name, true),
-        }
-    }
-
-    /// Moves a pod to the next phase of its life.
-    fn advance(&mut self, key: &str) {
-        let Some(pod) = self.pods.get(key).cloned() else {
-            return;
-        };
-        let now = self.server.timestamp();
-        match pod.life {
-            Life::Pending => {
-                let Some(node) = self.any_node() else {
-                    return;
-                };
-                let host = objects::host_address(&node);
-                let Some(object) = self.change_as(SCHEDULER, "pods", key, |object| {
-                    pods::schedule(object, &node, &host, &now)
-                }) else {
-                    self.forget_pod(key);
-                    return;
-                };
-                self.set_life(key, Life::Scheduled);
-                self.push(Work::Pod(key.to_owned()));
-                self.record_event(
-                    &object,
-                    "Normal",
-                    "Scheduled",
-                    &format!("Successfully assigned {key} to {node}"),
-                );
-            }
-            Life::Scheduled | Life::Crashed => {
-                let address = format!(
-                    "10.{}.{}.{}",
-                    self.rng.u8(64..128),
-                    self.rng.u8(..),
-                    self.rng.u8(1..255)
-                );
-                let Some(object) = self.change("pods", key, |object| pods::run(object, &address, &now))
-                else {
-                    self.forget_pod(key);
-                    return;
-                };
-                self.set_life(key, Life::Running);
-                self.record_event(&object, "Normal", "Started", "Started container");
-                self.enqueue(pod.deployment);
-            }
-            Life::Running | Life::Ended => {}
         }
     }
 
@@ -258,7 +135,7 @@ impl Churn {
             0..30 => self.renew_lease(),
             30..50 => {
                 if let Some(key) = self.any_pod() {
-                    self.delete_pod(&key);
+                    self.delete("pods", &key);
                 }
             }
             50..62 => self.crash_pod(),
@@ -275,12 +152,12 @@ impl Churn {
                 }
             }
             74..82 => {
-                if let Some(key) = self.any_settled_deployment() {
+                if let Some(key) = self.any_deployment() {
                     self.roll_out(&key);
                 }
             }
             82..90 => {
-                if let Some(key) = self.any_settled_deployment() {
+                if let Some(key) = self.any_deployment() {
                     self.scale(&key);
                 }
             }
@@ -298,32 +175,10 @@ impl Churn {
             return;
         };
         let now = self.server.timestamp();
-        let Some(object) = self.change("pods", &key, |object| pods::crash(object, &now)) else {
-            self.forget_pod(&key);
-            return;
-        };
-        self.set_life(&key, Life::Crashed);
-        self.record_event(
-            &object,
-            "Warning",
-            "BackOff",
-            "Back-off restarting failed container",
-        );
-        let deployment = self.pods.get(&key).and_then(|pod| pod.deployment.clone());
-        self.enqueue(deployment);
-        self.push(Work::Pod(key));
-    }
-
-    /// Deletes a pod; its owner will replace it.
-    fn delete_pod(&mut self, key: &str) -> bool {
-        if self.live {
-            return self.delete("pods", key);
+        if let Some(object) = self.change("pods", &key, |object| pods::crash(object, &now)) {
+            let message = "Back-off restarting failed container";
+            self.record_event(&object, "Warning", "BackOff", message);
         }
-        let Some(pod) = self.pods.remove(key) else {
-            return false;
-        };
-        self.enqueue(pod.deployment);
-        self.delete("pods", key)
     }
 
     fn renew_lease(&mut self) {
@@ -382,7 +237,7 @@ impl Churn {
             &format!("Node {name} status is now: {reason}"),
         );
         if !ready {
-            self.push(Work::Node(name.to_owned()));
+            self.unready.push_back(name.to_owned());
         }
     }
 
@@ -403,59 +258,41 @@ impl Churn {
         any(&mut self.rng, &self.nodes)
     }
 
-    /// A random deployment, optionally only from those created by `fill`.
-    fn any_deployment(&mut self, ours: bool) -> Option<String> {
-        let fits = |known: &&Deployment| !ours || known.base.is_some();
-        let count = self.deployments.values().filter(fits).count();
-        let index = if count == 0 {
+    /// A random deployment that `fill` created.
+    fn any_deployment(&mut self) -> Option<String> {
+        if self.deployments.is_empty() {
             return None;
-        } else {
-            self.rng.usize(..count)
-        };
-        let mut fitting = self.deployments.iter().filter(|(_, known)| fits(known));
-        fitting.nth(index).map(|(key, _)| key.clone())
+        }
+        let index = self.rng.usize(..self.deployments.len());
+        let key = self.deployments.keys().nth(index).cloned()?;
+        if self.server.object("deployments.apps", &key).is_none() {
+            self.deployments.remove(&key);
+            return None;
+        }
+        Some(key)
     }
 
-    /// A running pod that has an owner to replace it.
+    /// A random running pod of a deployment that `fill` created. Only some pods are looked at.
     fn any_pod(&mut self) -> Option<String> {
-        if self.live {
-            return self.any_live_pod();
+        if self.picks == 0 {
+            self.pods = self.server.keys("pods");
+            self.picks = PICKS;
         }
-        let deployment = self.any_deployment(false)?;
-        let running = self
-            .pods
-            .of(&deployment)
-            .filter(|(_, pod)| pod.life == Life::Running);
-        let keys: Vec<String> = running.map(|(key, _)| key.to_owned()).collect();
-        any(&mut self.rng, &keys)
-    }
-
-    /// A deployment created by `fill` with no pending work.
-    fn any_settled_deployment(&mut self) -> Option<String> {
-        let key = self.any_deployment(true)?;
-        if self.live {
-            return Some(key);
+        self.picks -= 1;
+        for _ in 0..16 {
+            let key = self.rng.choice(&self.pods)?;
+            let fits = self.server.object("pods", key).is_some_and(|pod| {
+                pods::is_running(&pod)
+                    && deployment_of(&pod)
+                        .is_some_and(|deployment| self.deployments.contains_key(&deployment))
+            });
+            if fits {
+                return Some(key.to_string());
+            }
         }
-        let busy = self.due.contains(&Work::Deployment(key.clone()))
-            || self.pods.of(&key).any(|(_, pod)| pod.life != Life::Running);
-        (!busy).then_some(key)
-    }
-
-    fn set_life(&mut self, key: &str, life: Life) {
-        self.pods.set_life(key, life);
-    }
-
-    fn forget_pod(&mut self, key: &str) {
-        if let Some(pod) = self.pods.remove(key) {
-            self.enqueue(pod.deployment);
-        }
-    }
-
-    /// Queues a deployment for reconciliation.
-    fn enqueue(&mut self, deployment: Option<String>) {
-        if let Some(key) = deployment {
-            self.push(Work::Deployment(key));
-        }
+        // Too many of them are gone.
+        self.picks = 0;
+        None
     }
 
     /// Creates an object; `None` if the server rejected it, for example because the name is taken.
@@ -551,6 +388,15 @@ impl Churn {
         let random = self.rng.u64(..);
         letters(random, 5)
     }
+}
+
+/// The key of the deployment whose replica set owns a pod.
+fn deployment_of(pod: &Value) -> Option<String> {
+    let owners = pod.pointer("/metadata/ownerReferences")?.as_array()?;
+    let owner = owners.iter().find(|owner| owner["kind"] == "ReplicaSet")?;
+    let (deployment, _) = owner["name"].as_str()?.rsplit_once('-')?;
+    let namespace = pod.pointer("/metadata/namespace")?.as_str()?;
+    Some(format!("{namespace}/{deployment}"))
 }
 
 /// A random element.

@@ -1,34 +1,12 @@
-//! The lifecycle of a pod in its status: scheduled, running, crashed, running again.
+//! The status of pods that begin running, or crash.
 
 use serde_json::{Map, Value, json};
 
-/// The phase of a pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Life {
-    /// Not scheduled.
-    Pending,
-    /// Scheduled; its containers are being created.
-    Scheduled,
-    /// Running and ready.
-    Running,
-    /// A container crashed and waits to be restarted.
-    Crashed,
-    /// Completed or failed for good.
-    Ended,
-}
-
-impl Life {
-    /// The phase of a pod created by a client.
-    pub(super) fn of(pod: &Value) -> Self {
-        let text = |pointer: &str| pod.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        match text("/status/phase") {
-            "Succeeded" | "Failed" => Self::Ended,
-            "Running" if text("/status/containerStatuses/0/state/waiting/reason").is_empty() => Self::Running,
-            "Running" => Self::Crashed,
-            _ if text("/spec/nodeName").is_empty() => Self::Pending,
-            _ => Self::Scheduled,
-        }
-    }
+/// Whether a pod runs and no container waits for a restart.
+pub(super) fn is_running(pod: &Value) -> bool {
+    pod.pointer("/status/phase").and_then(Value::as_str) == Some("Running")
+        && pod.pointer("/status/containerStatuses/0/state/waiting").is_none()
+        && pod.pointer("/metadata/deletionTimestamp").is_none()
 }
 
 /// Assigns a node to a pod.
@@ -52,28 +30,11 @@ pub(super) fn schedule(pod: &mut Value, node: &str, host: &str, now: &str) {
     set(pod, "status", "containerStatuses", statuses);
 }
 
-/// Starts or restarts a pod.
+/// Starts a pod.
 pub(super) fn run(pod: &mut Value, address: &str, now: &str) {
-    let before = pod
-        .pointer("/status/containerStatuses")
-        .cloned()
-        .unwrap_or(Value::Null);
     let statuses = containers(pod, |name, image| {
-        let old = before
-            .as_array()
-            .into_iter()
-            .flatten()
-            .find(|status| status["name"] == name);
-        let restarts = old
-            .and_then(|status| status.get("restartCount"))
-            .cloned()
-            .unwrap_or_else(|| json!(0));
-        let last = old
-            .and_then(|status| status.get("lastState"))
-            .cloned()
-            .unwrap_or_else(|| json!({}));
         json!({ "name": name, "image": image, "imageID": format!("{image}@sha256:0"), "ready": true, "started": true,
-                "restartCount": restarts, "lastState": last, "state": { "running": { "startedAt": now } } })
+                "restartCount": 0, "lastState": {}, "state": { "running": { "startedAt": now } } })
     });
     set(pod, "status", "phase", json!("Running"));
     set(pod, "status", "containerStatuses", statuses);
@@ -83,11 +44,9 @@ pub(super) fn run(pod: &mut Value, address: &str, now: &str) {
         .map(|kind| pod_condition(kind, true, now))
         .collect();
     set(pod, "status", "conditions", json!(conditions));
-    if pod.pointer("/status/podIP").is_none() {
-        set(pod, "status", "podIP", json!(address));
-        set(pod, "status", "podIPs", json!([{ "ip": address }]));
-        set(pod, "status", "startTime", json!(now));
-    }
+    set(pod, "status", "podIP", json!(address));
+    set(pod, "status", "podIPs", json!([{ "ip": address }]));
+    set(pod, "status", "startTime", json!(now));
 }
 
 /// Crashes the containers of a pod.
@@ -160,17 +119,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pod_is_scheduled_runs_crashes_and_restarts() {
+    fn pod_runs_and_crashes() {
         let mut pod = json!({ "spec": { "containers": [{ "name": "a", "image": "i" }] } });
-        assert_eq!(Life::of(&pod), Life::Pending);
         schedule(&mut pod, "node-1", "192.168.0.1", "t");
-        assert_eq!(Life::of(&pod), Life::Scheduled);
+        assert!(!is_running(&pod));
         run(&mut pod, "10.0.0.1", "t");
-        assert_eq!(Life::of(&pod), Life::Running);
+        assert!(is_running(&pod));
         crash(&mut pod, "t");
-        assert_eq!(Life::of(&pod), Life::Crashed);
-        run(&mut pod, "10.0.0.2", "t");
-        assert_eq!(Life::of(&pod), Life::Running);
+        assert!(!is_running(&pod));
         assert_eq!(pod["status"]["containerStatuses"][0]["restartCount"], 1);
         assert_eq!(pod["status"]["podIP"], "10.0.0.1");
     }

@@ -209,11 +209,6 @@ impl Controllers {
         self.has(Controller::Kubelet)
     }
 
-    /// Whether deployments get their pods from the controllers.
-    pub(crate) fn run_deployments(self) -> bool {
-        self.has(Controller::Deployments) && self.has(Controller::ReplicaSets)
-    }
-
     /// Whether an event concerns one of these controllers.
     pub(crate) fn act_on(self, event: &Event) -> bool {
         match event {

@@ -95,6 +95,17 @@ impl Cluster<'_> {
             .unwrap_or_default()
     }
 
+    /// The objects of a namespace that have no owner and are not being deleted. In a large namespace few of many.
+    pub(super) fn unowned(&self, collection: &str, namespace: &str) -> Vec<Arc<Stored>> {
+        let prefix = format!("{namespace}/");
+        let objects = self.store.collection(collection).into_iter();
+        objects
+            .flat_map(|objects| objects.with_prefix(&prefix))
+            .filter(|object| object.meta.owners.is_empty() && !object.meta.deleting)
+            .cloned()
+            .collect()
+    }
+
     /// The objects of a collection that an object owns.
     pub(super) fn owned(&self, collection: &str, uid: &str) -> Vec<Arc<Stored>> {
         self.store

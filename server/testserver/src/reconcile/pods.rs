@@ -106,9 +106,8 @@ pub(super) fn claim(cluster: &mut Cluster<'_>, collection: &str, owner: &Value) 
     if is_deleting(owner) {
         return claimed;
     }
-    for stored in cluster.all(collection, Some(namespace)) {
-        let free = stored.meta.owners.is_empty() && !stored.meta.deleting;
-        if free && selects(&selector, &stored.meta.labels) && !has_ended(&stored.value()) {
+    for stored in cluster.unowned(collection, namespace) {
+        if selects(&selector, &stored.meta.labels) && !has_ended(&stored.value()) {
             let adopted = cluster.edit(collection, &stored.key, |object| {
                 set(
                     object,

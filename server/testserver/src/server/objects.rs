@@ -319,11 +319,6 @@ impl TestServer {
             .unwrap_or_default()
     }
 
-    /// Whether the server's own controllers run deployments.
-    pub(crate) fn runs_deployments(&self) -> bool {
-        self.state.config.controllers.run_deployments()
-    }
-
     /// The number of objects of a resource.
     pub fn count(&self, resource: &str) -> usize {
         let Ok(kind) = self.resource(resource) else {

@@ -71,7 +71,7 @@ fn main() -> ExitCode {
         writes::duplicate_conflicting_and_invalid_writes_are_rejected_with_a_reason,
         writes::delete_waits_for_finalizers_and_supports_collections,
         writes::create_commands_and_other_protobuf_writers_work,
-        writes::churn_reconciles_deployments_of_kubectl,
+        writes::controllers_reconcile_deployments_of_kubectl_under_churn,
     ];
     if kubectl_is_installed() {
         tests.extend(with_kubectl);
