@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 
+use crate::cbor;
 use crate::error::{Error, Problem};
 use crate::schema::{FieldSchema, Kind, Message, Shape};
 use crate::wire::{self, FIXED64, LENGTH_DELIMITED, Part, VARINT};
 
 /// The message in the form in which Go writes it: fields ascend by number, occurrences of a single message are merged,
-/// of other single fields the last one stays, and packed numbers are unpacked. Unknown fields stay.
+/// of other single fields the last one stays, packed numbers are unpacked, and embedded CBOR becomes JSON. Unknown fields
+/// stay.
 ///
 /// Borrowed if the message is in that form already.
 ///
@@ -74,9 +76,10 @@ fn put_field(
                 for (part, _) in same {
                     all.extend_from_slice(part.message()?);
                 }
-                wire::put_bytes(out, number, &all);
+                let with_json = with_json(field, &all, depth)?;
+                wire::put_bytes(out, number, with_json.as_ref().unwrap_or(&all));
             }
-            None => out.extend_from_slice(same[same.len() - 1].1),
+            None => put_last(out, field, same[same.len() - 1], depth)?,
         },
         Shape::List if field.is_numeric() => {
             for (part, bytes) in same {
@@ -93,7 +96,7 @@ fn put_field(
                         let content = part.message()?;
                         wire::put_nested(out, number, |out| put_message(out, inner, content, depth))?;
                     }
-                    None => out.extend_from_slice(bytes),
+                    None => put_last(out, field, (*part, bytes), depth)?,
                 }
             }
         }
@@ -141,10 +144,38 @@ fn put_entry(out: &mut Vec<u8>, field: &'static FieldSchema, entry: &[u8], depth
             let content = part.message()?;
             wire::put_nested(out, 2, |out| put_message(out, inner, content, depth))?;
         }
-        (Some((_, bytes)), None) => out.extend_from_slice(bytes),
+        (Some(value), None) => put_last(out, field, value, depth)?,
         (None, _) => {}
     }
     Ok(())
+}
+
+/// Writes the occurrence of a field that counts.
+fn put_last(
+    out: &mut Vec<u8>,
+    field: &'static FieldSchema,
+    (part, bytes): (Part<'_>, &[u8]),
+    depth: u8,
+) -> Result<(), Error> {
+    match with_json(field, part.bytes, depth)? {
+        Some(message) => wire::put_bytes(out, part.field, &message),
+        None => out.extend_from_slice(bytes),
+    }
+    Ok(())
+}
+
+/// A message around CBOR as one around JSON, which is all that a deserializer reads.
+fn with_json(field: &'static FieldSchema, message: &[u8], depth: u8) -> Result<Option<Vec<u8>>, Error> {
+    if !matches!(field.kind(), Kind::RawExtension | Kind::FieldsV1 | Kind::Json) {
+        return Ok(None);
+    }
+    let Some(embedded) = wire::first(message)?.filter(|embedded| cbor::is_cbor(embedded)) else {
+        return Ok(None);
+    };
+    let mut with_json = Vec::new();
+    let json = cbor::to_value(embedded, depth)?.to_string();
+    wire::put_bytes(&mut with_json, 1, json.as_bytes());
+    Ok(Some(with_json))
 }
 
 fn unpack(out: &mut Vec<u8>, field: &'static FieldSchema, part: &Part<'_>) -> Result<(), Error> {

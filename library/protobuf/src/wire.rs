@@ -228,3 +228,14 @@ pub(crate) fn put_nested<E>(
     out[at + extra] = rest as u8;
     Ok(())
 }
+
+/// The bytes of field 1 of a message; the last if there are several.
+pub(crate) fn first(mut rest: &[u8]) -> Result<Option<&[u8]>, Error> {
+    let mut found = None;
+    while let Some(part) = next(&mut rest)? {
+        if part.field == 1 {
+            found = Some(part.message()?);
+        }
+    }
+    Ok(found)
+}

@@ -172,18 +172,18 @@ impl<'de> Node<'de> {
             }
             Kind::Quantity => {
                 self.kind = NodeKind::Quantity;
-                self.bytes = first(bytes)?.unwrap_or(b"0");
+                self.bytes = wire::first(bytes)?.unwrap_or(b"0");
             }
             Kind::IntOrString => self.set_int_or_string(bytes)?,
             Kind::Duration => {
                 self.kind = NodeKind::Duration;
                 self.number = first_number(bytes)?;
             }
-            Kind::RawExtension => match first(bytes)? {
+            Kind::RawExtension => match wire::first(bytes)? {
                 Some(json) => (self.kind, self.bytes) = (NodeKind::Raw, json),
                 None => self.kind = NodeKind::Null,
             },
-            Kind::FieldsV1 | Kind::Json => match first(bytes)?.filter(|json| !json.is_empty()) {
+            Kind::FieldsV1 | Kind::Json => match wire::first(bytes)?.filter(|json| !json.is_empty()) {
                 Some(json) => (self.kind, self.bytes) = (NodeKind::Raw, json),
                 None => self.kind = NodeKind::Null,
             },
@@ -389,7 +389,7 @@ impl<'de> Node<'de> {
         }
     }
 
-    /// JSON or CBOR inside protobuf.
+    /// JSON inside protobuf.
     fn raw<V: Visitor<'de>>(
         self,
         visitor: V,
@@ -399,7 +399,8 @@ impl<'de> Node<'de> {
         ) -> Result<V::Value, serde_json::Error>,
     ) -> Result<V::Value, Error> {
         if cbor::is_cbor(self.bytes) {
-            return Ok(cbor::to_value(self.bytes, self.depth)?.deserialize_any(visitor)?);
+            // Rare, and a tree of it would be one more deserializer to compile every type for.
+            return Err(Error::not_canonical());
         }
         let mut de = serde_json::Deserializer::from_slice(self.bytes);
         let value = read(&mut de, visitor)?;
@@ -437,17 +438,6 @@ fn double<'de, V: Visitor<'de>>(double: f64, visitor: V) -> Result<V::Value, Err
         return visitor.visit_u64(integer);
     }
     visitor.visit_f64(double)
-}
-
-/// The bytes of field 1 of a message; the last if there are several.
-fn first(mut rest: &[u8]) -> Result<Option<&[u8]>, Error> {
-    let mut found = None;
-    while let Some(part) = wire::next(&mut rest)? {
-        if part.field == 1 {
-            found = Some(part.message()?);
-        }
-    }
-    Ok(found)
 }
 
 fn first_number(mut rest: &[u8]) -> Result<u64, Error> {
