@@ -169,6 +169,34 @@ impl Error {
     }
 }
 
+impl Error {
+    /// Whether only a type that depends on the encoding, such as raw JSON, has this error.
+    pub(crate) fn depends_on_encoding(&self) -> bool {
+        matches!(&self.0.problem, Problem::Mismatch(text) if text.contains(NEWTYPE))
+    }
+
+    /// The text for an object that was JSON, with the path in its notation. Paths are shortened: their keys are untrusted.
+    pub(crate) fn as_of_json(&self) -> String {
+        const MAX_PATH: usize = 256;
+        let mut path = String::new();
+        for step in self.0.path.iter().rev() {
+            path.push_str(&match step {
+                Step::Field(name) => format!(".{name}"),
+                Step::Key(key) if key.contains(|c: char| c == '.' || c == '[' || c.is_whitespace()) => {
+                    format!("[\"{}\"]", key.escape_debug())
+                }
+                Step::Key(key) => format!(".{}", key.escape_debug()),
+                Step::Index(index) => format!("[{index}]"),
+            });
+        }
+        let path: String = path.trim_start_matches('.').chars().take(MAX_PATH).collect();
+        match path.is_empty() {
+            true => self.0.problem.to_string(),
+            false => format!("{path}: {}", self.0.problem),
+        }
+    }
+}
+
 /// A name from outside, short enough for a message.
 fn short(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(80).collect()
@@ -179,7 +207,13 @@ impl fmt::Display for Error {
         if !self.0.path.is_empty() {
             write!(f, "{}: ", self.path())?;
         }
-        match &self.0.problem {
+        self.0.problem.fmt(f)
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Problem::Malformed(what) => write!(f, "malformed protobuf: {what}"),
             Problem::NotCanonical => f.write_str("the fields of the message are not in canonical order"),
             Problem::WireType { expected } => write!(f, "unexpected wire type, expected {expected}"),
@@ -194,7 +228,7 @@ impl fmt::Display for Error {
             }
             Problem::Json(_) => f.write_str("the embedded JSON is invalid"),
             Problem::Mismatch(text) => f.write_str(text),
-            Problem::Rejected => f.write_str("the value was rejected by the target type"),
+            Problem::Rejected => f.write_str("rejected by the type"),
         }
     }
 }
@@ -207,37 +241,28 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {}
 
+const NEWTYPE: &str = "a newtype struct";
+
 /// What was found, without its value.
 fn class(found: &Unexpected<'_>) -> &'static str {
     match found {
-        Unexpected::Bool(_) => "boolean",
-        Unexpected::Unsigned(_) | Unexpected::Signed(_) => "integer",
-        Unexpected::Float(_) => "floating point number",
-        Unexpected::Char(_) | Unexpected::Str(_) => "string",
-        Unexpected::Bytes(_) => "byte array",
+        Unexpected::Bool(_) => "a boolean",
+        Unexpected::Unsigned(_) | Unexpected::Signed(_) => "an integer",
+        Unexpected::Float(_) => "a floating point number",
+        Unexpected::Char(_) | Unexpected::Str(_) => "a string",
+        Unexpected::Bytes(_) => "bytes",
         Unexpected::Unit | Unexpected::Option => "null",
-        Unexpected::NewtypeStruct => "newtype struct",
-        Unexpected::Seq => "sequence",
-        Unexpected::Map => "map",
-        Unexpected::Enum
-        | Unexpected::UnitVariant
-        | Unexpected::NewtypeVariant
-        | Unexpected::TupleVariant
-        | Unexpected::StructVariant => "enum",
-        Unexpected::Other(_) => "value",
+        Unexpected::NewtypeStruct => NEWTYPE,
+        Unexpected::Seq => "an array",
+        Unexpected::Map => "an object",
+        _ => "something else",
     }
 }
 
 fn one_of(names: &[&str]) -> String {
-    let mut text = String::new();
-    for name in names {
-        text.push_str(if text.is_empty() { "one of " } else { ", " });
-        text.push_str(name);
-    }
-    if text.is_empty() {
-        "nothing".to_owned()
-    } else {
-        text
+    match names {
+        [] => "none".to_owned(),
+        names => format!("one of `{}`", names.join("`, `")),
     }
 }
 
@@ -259,8 +284,8 @@ impl de::Error for Error {
     }
 
     #[cold]
-    fn invalid_length(length: usize, expected: &dyn de::Expected) -> Self {
-        Self::mismatch(format!("invalid length {length}, expected {expected}"))
+    fn invalid_length(_: usize, expected: &dyn de::Expected) -> Self {
+        Self::mismatch(format!("invalid length, expected {expected}"))
     }
 
     #[cold]

@@ -14,6 +14,6 @@ pub mod ser;
 mod text;
 pub mod wire;
 
-pub use de::{Options, TypeMeta, from_message};
+pub use de::{Options, TypeMeta, explain_json, from_message};
 pub use envelope::{Envelope, MEDIA_TYPE, from_body};
 pub use error::{Error, ErrorKind};

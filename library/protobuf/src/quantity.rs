@@ -23,7 +23,7 @@ const NANO: i64 = 9;
 ///
 /// It is not a quantity.
 pub(crate) fn canonical(bytes: &[u8]) -> Result<Cow<'_, str>, Error> {
-    let invalid = || Error::mismatch("invalid value: string, expected a quantity");
+    let invalid = || Error::mismatch("invalid value: a string, expected a quantity");
     let text = std::str::from_utf8(bytes).map_err(|_| invalid())?;
     if text == "0" || is_plain(text) {
         return Ok(Cow::Borrowed(text));

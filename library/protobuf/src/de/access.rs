@@ -2,11 +2,14 @@
 //!
 //! What walks the bytes is not generic, so that it is compiled once.
 
-use serde::de::value::BorrowedStrDeserializer;
-use serde::de::{DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess};
+use std::borrow::Cow;
+
+use serde::de::{DeserializeSeed, MapAccess, SeqAccess};
 
 use super::TypeMeta;
+use super::key::Key;
 use super::node::{self, Cut, Flow, Node, NodeKind};
+use super::tree::Tree;
 use crate::error::{Error, Step};
 use crate::schema::{FieldSchema, Message, Shape};
 use crate::{text, wire};
@@ -25,7 +28,7 @@ impl<'de> Items<'de> {
     pub(super) fn new(mut list: Node<'de>) -> Result<Self, Error> {
         list.deeper()?;
         let (wrapped, left) = match list.kind {
-            NodeKind::List => (0, list.number),
+            NodeKind::List | NodeKind::Tree => (0, list.number),
             _ => (list.number as u32, node::count(list.bytes, list.number as u32)?),
         };
         Ok(Self {
@@ -39,7 +42,7 @@ impl<'de> Items<'de> {
     pub(crate) fn advance(&mut self) -> Result<Option<Node<'de>>, Error> {
         loop {
             let Some(part) = wire::next(&mut self.list.bytes)? else {
-                return Ok(None);
+                return Ok(self.advance_tree());
             };
             let mut item = self.list;
             if self.wrapped == 0 {
@@ -56,6 +59,16 @@ impl<'de> Items<'de> {
             self.left = self.left.saturating_sub(1);
             return Ok(Some(item));
         }
+    }
+
+    #[cold]
+    fn advance_tree(&self) -> Option<Node<'de>> {
+        let Tree::List(items) = self.list.tree else {
+            return None;
+        };
+        let mut item = self.list;
+        item.set_tree(items.get(self.index)?);
+        Some(item)
     }
 
     #[cold]
@@ -121,6 +134,8 @@ pub(super) struct Entries<'de> {
     /// The number of entries left in a map.
     left: u64,
     type_meta: Option<TypeMeta<'de>>,
+    /// The map, if it is a tree.
+    tree: &'de Tree,
     outer: [Outer<'de>; MAX_EMBEDDED],
 }
 
@@ -142,6 +157,7 @@ impl<'de> Entries<'de> {
             seen: 0,
             left: of.number,
             type_meta,
+            tree: of.tree,
             outer: [Outer {
                 message: of.message,
                 rest: &[],
@@ -246,12 +262,27 @@ impl<'de> Entries<'de> {
             });
         }
         let Some(embedded) = self.embedded.checked_sub(1) else {
-            return Ok(Some(false));
+            return Ok(Some(self.advance_tree()));
         };
         self.embedded = embedded;
         let outer = self.outer[usize::from(embedded)];
         (self.message, self.rest, self.last, self.seen) = (outer.message, outer.rest, outer.last, outer.seen);
         Ok(None)
+    }
+
+    /// Moves to the next entry of a tree.
+    #[cold]
+    fn advance_tree(&mut self) -> bool {
+        let Tree::Map(entries) = self.tree else {
+            return false;
+        };
+        let Some((key, value)) = entries.get(self.left as usize) else {
+            return false;
+        };
+        self.left += 1;
+        self.name = key;
+        self.value.set_tree(value);
+        true
     }
 
     fn enter(&mut self, field: &'static FieldSchema, bytes: &'de [u8]) -> Result<(), Error> {
@@ -308,7 +339,7 @@ impl<'de> Entries<'de> {
 
     #[cold]
     fn locate(&self, error: Error) -> Error {
-        match self.is_map {
+        match self.is_map || matches!(self.tree, Tree::Map(_)) {
             true => error.at_key(self.name),
             false if self.name.is_empty() => error,
             // The names of fields are static; those of the walk are not known to be.
@@ -342,12 +373,13 @@ impl<'de> MapAccess<'de> for Entries<'de> {
     #[inline]
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
         match self.advance() {
-            Ok(true) if self.invalid_key.is_empty() => seed
-                .deserialize(BorrowedStrDeserializer::new(self.name))
-                .map(Some),
-            Ok(true) => seed
-                .deserialize(text::lossy(self.invalid_key).into_deserializer())
-                .map(Some),
+            Ok(true) => {
+                let key = match self.invalid_key.is_empty() {
+                    true => Cow::Borrowed(self.name),
+                    false => Cow::Owned(text::lossy(self.invalid_key)),
+                };
+                seed.deserialize(Key(key)).map(Some)
+            }
             Ok(false) => Ok(None),
             Err(error) => Err(self.locate(error)),
         }

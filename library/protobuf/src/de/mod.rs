@@ -3,12 +3,15 @@
 //! Any `T: DeserializeOwned` that reads the JSON of an object reads its protobuf, with the same value.
 
 mod access;
+mod key;
 mod node;
 mod select;
+mod tree;
 
 use serde::de::{DeserializeOwned, Deserializer, Visitor};
 
 pub(crate) use node::{Flow, Node, NodeKind};
+use tree::Tree;
 
 use crate::canonical::canonical_bytes;
 use crate::error::Error;
@@ -94,6 +97,17 @@ pub fn from_message<T: DeserializeOwned>(
         }
         result => result,
     }
+}
+
+/// Why a JSON value is not a `T`: the path, the class of the error and the expected type, and never a value. `None` if it is
+/// one, or if `T` depends on the encoding, as raw JSON does.
+///
+/// Types are compiled for one deserializer of JSON and one of protobuf. The errors of the former quote values, so the value
+/// goes through the latter.
+pub fn explain_json<T: DeserializeOwned>(value: serde_json::Value) -> Option<String> {
+    let tree = Tree::from(value);
+    let error = T::deserialize(Node::of_tree(&tree, u8::MAX)).err()?;
+    (!error.depends_on_encoding()).then(|| error.as_of_json())
 }
 
 /// A serde deserializer over one message, for types that borrow and for seeds.

@@ -10,6 +10,7 @@ use serde::de::{self, Deserializer, IntoDeserializer, Unexpected, Visitor};
 
 use super::Options;
 use super::access::{Entries, Items};
+use super::tree::{NULL, Tree, Variant};
 use crate::error::{Error, Problem};
 use crate::schema::{ABSENT, FieldSchema, Kind, Message};
 use crate::{cbor, quantity, text, wire};
@@ -29,6 +30,8 @@ pub(crate) struct Node<'de> {
     pub(super) field: &'static FieldSchema,
     /// The message, if it is one.
     pub(super) message: &'static Message,
+    /// The value, if it is a tree.
+    pub(super) tree: &'de Tree,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +55,8 @@ pub(crate) enum NodeKind {
     Message,
     List,
     Map,
+    /// A tree in place of protobuf.
+    Tree,
 }
 
 /// Where `managedFields` is left out: in the metadata of the object, or of the items of a list, and not in templates.
@@ -92,7 +97,26 @@ impl<'de> Node<'de> {
             bytes,
             field: &ABSENT,
             message,
+            tree: &NULL,
         }
+    }
+
+    pub(crate) fn of_tree(tree: &'de Tree, depth: u8) -> Self {
+        Self {
+            kind: NodeKind::Tree,
+            depth,
+            cut: Cut::Nothing,
+            number: 0,
+            bytes: &[],
+            field: &ABSENT,
+            message: ABSENT.inner(),
+            tree,
+        }
+    }
+
+    /// The same for a value within it.
+    pub(super) fn set_tree(&mut self, tree: &'de Tree) {
+        (self.kind, self.tree) = (NodeKind::Tree, tree);
     }
 
     /// The run of fields of a list or map.
@@ -352,6 +376,7 @@ impl<'de> Node<'de> {
             NodeKind::Bytes => visitor.visit_string(STANDARD.encode(self.bytes)),
             NodeKind::Duration => visitor.visit_string(text::duration(self.number.cast_signed())),
             NodeKind::Raw => self.raw(visitor, |de, visitor| de.deserialize_str(visitor)),
+            NodeKind::Tree => self.of_any_type(visitor),
             _ => Err(self.unexpected(&visitor)),
         }
     }
@@ -365,6 +390,7 @@ impl<'de> Node<'de> {
             },
             NodeKind::Double => double(f64::from_bits(self.number), visitor),
             NodeKind::Raw => self.raw(visitor, |de, visitor| de.deserialize_any(visitor)),
+            NodeKind::Tree => self.of_any_type(visitor),
             _ => Err(self.unexpected(&visitor)),
         }
     }
@@ -376,6 +402,7 @@ impl<'de> Node<'de> {
                 visitor.visit_seq(Items::new(self)?)
             }
             NodeKind::Raw => self.raw(visitor, |de, visitor| de.deserialize_seq(visitor)),
+            NodeKind::Tree => self.of_any_type(visitor),
             _ => Err(self.unexpected(&visitor)),
         }
     }
@@ -385,7 +412,25 @@ impl<'de> Node<'de> {
         match self.kind {
             NodeKind::Message | NodeKind::Map => visitor.visit_map(Entries::new(self, None)?),
             NodeKind::Raw => self.raw(visitor, |de, visitor| de.deserialize_map(visitor)),
+            NodeKind::Tree => self.of_any_type(visitor),
             _ => Err(self.unexpected(&visitor)),
+        }
+    }
+
+    /// A tree, whatever was asked for: the visitor rejects what it does not expect.
+    #[cold]
+    fn of_any_type<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.tree {
+            Tree::Null => visitor.visit_unit(),
+            Tree::Bool(value) => visitor.visit_bool(*value),
+            Tree::Number(number) => match (number.as_u64(), number.as_i64(), number.as_f64()) {
+                (Some(value), ..) => visitor.visit_u64(value),
+                (_, Some(value), _) => visitor.visit_i64(value),
+                (.., value) => visitor.visit_f64(value.unwrap_or(f64::NAN)),
+            },
+            Tree::Text(text) => visitor.visit_borrowed_str(text),
+            Tree::List(_) => visitor.visit_seq(Items::new(self)?),
+            Tree::Map(_) => visitor.visit_map(Entries::new(self, None)?),
         }
     }
 
@@ -423,7 +468,7 @@ impl<'de> Node<'de> {
             | NodeKind::Duration => Unexpected::Str(""),
             NodeKind::Raw => Unexpected::Other("JSON"),
             NodeKind::WrappedStrings | NodeKind::WrappedMessages | NodeKind::List => Unexpected::Seq,
-            NodeKind::Message | NodeKind::Map => Unexpected::Map,
+            NodeKind::Message | NodeKind::Map | NodeKind::Tree => Unexpected::Map,
         };
         de::Error::invalid_type(found, expected)
     }
@@ -487,6 +532,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
             NodeKind::Raw => self.raw(visitor, |de, visitor| de.deserialize_any(visitor)),
             NodeKind::WrappedStrings | NodeKind::WrappedMessages | NodeKind::List => self.sequence(visitor),
             NodeKind::Message | NodeKind::Map => self.entries(visitor),
+            NodeKind::Tree => self.of_any_type(visitor),
         }
     }
 
@@ -501,6 +547,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
         match self.kind {
             NodeKind::Bool => visitor.visit_bool(self.number != 0),
             NodeKind::Raw => self.raw(visitor, |de, visitor| de.deserialize_bool(visitor)),
+            NodeKind::Tree => self.of_any_type(visitor),
             _ => Err(self.unexpected(&visitor)),
         }
     }
@@ -509,6 +556,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.kind {
             NodeKind::Null => visitor.visit_none(),
+            NodeKind::Tree if matches!(self.tree, Tree::Null) => visitor.visit_none(),
             NodeKind::Raw if self.bytes.trim_ascii() == b"null" || cbor::is_null(self.bytes) => {
                 visitor.visit_none()
             }
@@ -520,6 +568,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
         match self.kind {
             NodeKind::Null => visitor.visit_unit(),
             NodeKind::Raw => self.raw(visitor, |de, visitor| de.deserialize_unit(visitor)),
+            NodeKind::Tree => self.of_any_type(visitor),
             _ => Err(self.unexpected(&visitor)),
         }
     }
@@ -574,6 +623,12 @@ impl<'de> Deserializer<'de> for Node<'de> {
             && let Ok(text) = std::str::from_utf8(self.bytes)
         {
             return visitor.visit_enum(IntoDeserializer::<Error>::into_deserializer(text));
+        }
+        if self.kind == NodeKind::Tree {
+            return match Variant::of(self) {
+                Some(variant) => visitor.visit_enum(variant),
+                None => self.of_any_type(visitor),
+            };
         }
         // Other enums are rare: go through a tree.
         let tree: serde_json::Value = de::Deserialize::deserialize(self)?;

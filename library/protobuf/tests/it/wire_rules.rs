@@ -151,7 +151,7 @@ fn errors_name_path_and_expected_type_and_no_value() {
     let error = from_message::<Wrong>(message, &pod.0, None, &Options::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "spec.containers[#0].image: invalid type: string, expected u32"
+        "spec.containers[#0].image: invalid type: a string, expected u32"
     );
     // Of the wrong wire type.
     let error = read("v1", "Pod", &Bytes::new().message(2, Bytes::new().number(10, 1))).unwrap_err();

@@ -304,7 +304,7 @@ fn one_bad_object_costs_one_object() {
     let mut scheduled = pod("scheduled", "2");
     scheduled["spec"]["nodeName"] = "value".into();
     let bad = message(POD, &scheduled);
-    let expected = "object shop/scheduled at version 2 cannot be decoded: spec.nodeName: invalid type: string, \
+    let expected = "object shop/scheduled at version 2 cannot be decoded: spec.nodeName: invalid type: a string, \
                     expected u32";
     let body = pod_list(&[
         pod_message("a", "1"),
