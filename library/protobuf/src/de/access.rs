@@ -82,11 +82,14 @@ impl<'de> SeqAccess<'de> for Items<'de> {
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
         match self.advance() {
-            Ok(Some(item)) => {
-                let value = seed.deserialize(item).map_err(|error| self.locate(error))?;
-                self.index += 1;
-                Ok(Some(value))
-            }
+            // No closures: they would be compiled for every type, in development builds as functions.
+            Ok(Some(item)) => match seed.deserialize(item) {
+                Ok(value) => {
+                    self.index += 1;
+                    Ok(Some(value))
+                }
+                Err(error) => Err(self.locate(error)),
+            },
             Ok(None) => Ok(None),
             Err(error) => Err(self.locate(error)),
         }
@@ -378,7 +381,10 @@ impl<'de> MapAccess<'de> for Entries<'de> {
                     true => Cow::Borrowed(self.name),
                     false => Cow::Owned(text::lossy(self.invalid_key)),
                 };
-                seed.deserialize(Key(key)).map(Some)
+                match seed.deserialize(Key(key)) {
+                    Ok(key) => Ok(Some(key)),
+                    Err(error) => Err(error),
+                }
             }
             Ok(false) => Ok(None),
             Err(error) => Err(self.locate(error)),
@@ -387,7 +393,10 @@ impl<'de> MapAccess<'de> for Entries<'de> {
 
     #[inline]
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
-        seed.deserialize(self.value).map_err(|error| self.locate(error))
+        match seed.deserialize(self.value) {
+            Ok(value) => Ok(value),
+            Err(error) => Err(self.locate(error)),
+        }
     }
 
     fn size_hint(&self) -> Option<usize> {

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::{self, Deserializer, IntoDeserializer, Unexpected, Visitor};
+use serde_json::Number;
 
 use super::Options;
 use super::access::{Entries, Items};
@@ -81,6 +82,18 @@ impl Flow {
     fn present_if(present: bool) -> Self {
         if present { Self::Present } else { Self::Omitted }
     }
+}
+
+type Json<'de> = serde_json::Deserializer<serde_json::de::SliceRead<'de>>;
+
+/// Reads JSON inside protobuf. Not a function: it would be compiled for each method and type.
+macro_rules! raw {
+    ($node:ident.$method:ident($visitor:ident)) => {{
+        let mut json = $node.json()?;
+        let value = json.$method($visitor)?;
+        json.end()?;
+        Ok(value)
+    }};
 }
 
 impl<'de> Node<'de> {
@@ -375,8 +388,11 @@ impl<'de> Node<'de> {
             }
             NodeKind::Bytes => visitor.visit_string(STANDARD.encode(self.bytes)),
             NodeKind::Duration => visitor.visit_string(text::duration(self.number.cast_signed())),
-            NodeKind::Raw => self.raw(visitor, |de, visitor| de.deserialize_str(visitor)),
-            NodeKind::Tree => self.of_any_type(visitor),
+            NodeKind::Raw => raw!(self.deserialize_str(visitor)),
+            NodeKind::Tree => match self.tree {
+                Tree::Text(text) => visitor.visit_borrowed_str(text),
+                _ => Err(self.unexpected(&visitor)),
+            },
             _ => Err(self.unexpected(&visitor)),
         }
     }
@@ -389,8 +405,11 @@ impl<'de> Node<'de> {
                 _ => visitor.visit_u64(self.number),
             },
             NodeKind::Double => double(f64::from_bits(self.number), visitor),
-            NodeKind::Raw => self.raw(visitor, |de, visitor| de.deserialize_any(visitor)),
-            NodeKind::Tree => self.of_any_type(visitor),
+            NodeKind::Raw => raw!(self.deserialize_any(visitor)),
+            NodeKind::Tree => match self.tree {
+                Tree::Number(number) => tree_number(number, visitor),
+                _ => Err(self.unexpected(&visitor)),
+            },
             _ => Err(self.unexpected(&visitor)),
         }
     }
@@ -401,8 +420,8 @@ impl<'de> Node<'de> {
             NodeKind::List | NodeKind::WrappedStrings | NodeKind::WrappedMessages => {
                 visitor.visit_seq(Items::new(self)?)
             }
-            NodeKind::Raw => self.raw(visitor, |de, visitor| de.deserialize_seq(visitor)),
-            NodeKind::Tree => self.of_any_type(visitor),
+            NodeKind::Raw => raw!(self.deserialize_seq(visitor)),
+            NodeKind::Tree if matches!(self.tree, Tree::List(_)) => visitor.visit_seq(Items::new(self)?),
             _ => Err(self.unexpected(&visitor)),
         }
     }
@@ -411,8 +430,10 @@ impl<'de> Node<'de> {
     fn entries<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.kind {
             NodeKind::Message | NodeKind::Map => visitor.visit_map(Entries::new(self, None)?),
-            NodeKind::Raw => self.raw(visitor, |de, visitor| de.deserialize_map(visitor)),
-            NodeKind::Tree => self.of_any_type(visitor),
+            NodeKind::Raw => raw!(self.deserialize_map(visitor)),
+            NodeKind::Tree if matches!(self.tree, Tree::Map(_)) => {
+                visitor.visit_map(Entries::new(self, None)?)
+            }
             _ => Err(self.unexpected(&visitor)),
         }
     }
@@ -423,34 +444,20 @@ impl<'de> Node<'de> {
         match self.tree {
             Tree::Null => visitor.visit_unit(),
             Tree::Bool(value) => visitor.visit_bool(*value),
-            Tree::Number(number) => match (number.as_u64(), number.as_i64(), number.as_f64()) {
-                (Some(value), ..) => visitor.visit_u64(value),
-                (_, Some(value), _) => visitor.visit_i64(value),
-                (.., value) => visitor.visit_f64(value.unwrap_or(f64::NAN)),
-            },
+            Tree::Number(number) => tree_number(number, visitor),
             Tree::Text(text) => visitor.visit_borrowed_str(text),
             Tree::List(_) => visitor.visit_seq(Items::new(self)?),
             Tree::Map(_) => visitor.visit_map(Entries::new(self, None)?),
         }
     }
 
-    /// JSON inside protobuf.
-    fn raw<V: Visitor<'de>>(
-        self,
-        visitor: V,
-        read: impl FnOnce(
-            &mut serde_json::Deserializer<serde_json::de::SliceRead<'de>>,
-            V,
-        ) -> Result<V::Value, serde_json::Error>,
-    ) -> Result<V::Value, Error> {
-        if cbor::is_cbor(self.bytes) {
+    /// A deserializer of JSON inside protobuf.
+    fn json(&self) -> Result<Json<'de>, Error> {
+        match cbor::is_cbor(self.bytes) {
             // Rare, and a tree of it would be one more deserializer to compile every type for.
-            return Err(Error::not_canonical());
+            true => Err(Error::not_canonical()),
+            false => Ok(serde_json::Deserializer::from_slice(self.bytes)),
         }
-        let mut de = serde_json::Deserializer::from_slice(self.bytes);
-        let value = read(&mut de, visitor)?;
-        de.end()?;
-        Ok(value)
     }
 
     #[cold]
@@ -468,9 +475,18 @@ impl<'de> Node<'de> {
             | NodeKind::Duration => Unexpected::Str(""),
             NodeKind::Raw => Unexpected::Other("JSON"),
             NodeKind::WrappedStrings | NodeKind::WrappedMessages | NodeKind::List => Unexpected::Seq,
-            NodeKind::Message | NodeKind::Map | NodeKind::Tree => Unexpected::Map,
+            NodeKind::Message | NodeKind::Map => Unexpected::Map,
+            NodeKind::Tree => self.tree.unexpected(),
         };
         de::Error::invalid_type(found, expected)
+    }
+}
+
+fn tree_number<'de, V: Visitor<'de>>(number: &Number, visitor: V) -> Result<V::Value, Error> {
+    match (number.as_u64(), number.as_i64(), number.as_f64()) {
+        (Some(value), ..) => visitor.visit_u64(value),
+        (_, Some(value), _) => visitor.visit_i64(value),
+        (.., value) => visitor.visit_f64(value.unwrap_or(f64::NAN)),
     }
 }
 
@@ -529,7 +545,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
             | NodeKind::Time
             | NodeKind::MicroTime
             | NodeKind::Duration => self.text(visitor),
-            NodeKind::Raw => self.raw(visitor, |de, visitor| de.deserialize_any(visitor)),
+            NodeKind::Raw => raw!(self.deserialize_any(visitor)),
             NodeKind::WrappedStrings | NodeKind::WrappedMessages | NodeKind::List => self.sequence(visitor),
             NodeKind::Message | NodeKind::Map => self.entries(visitor),
             NodeKind::Tree => self.of_any_type(visitor),
@@ -546,8 +562,11 @@ impl<'de> Deserializer<'de> for Node<'de> {
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.kind {
             NodeKind::Bool => visitor.visit_bool(self.number != 0),
-            NodeKind::Raw => self.raw(visitor, |de, visitor| de.deserialize_bool(visitor)),
-            NodeKind::Tree => self.of_any_type(visitor),
+            NodeKind::Raw => raw!(self.deserialize_bool(visitor)),
+            NodeKind::Tree => match self.tree {
+                Tree::Bool(value) => visitor.visit_bool(*value),
+                _ => Err(self.unexpected(&visitor)),
+            },
             _ => Err(self.unexpected(&visitor)),
         }
     }
@@ -567,8 +586,8 @@ impl<'de> Deserializer<'de> for Node<'de> {
     fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.kind {
             NodeKind::Null => visitor.visit_unit(),
-            NodeKind::Raw => self.raw(visitor, |de, visitor| de.deserialize_unit(visitor)),
-            NodeKind::Tree => self.of_any_type(visitor),
+            NodeKind::Raw => raw!(self.deserialize_unit(visitor)),
+            NodeKind::Tree if matches!(self.tree, Tree::Null) => visitor.visit_unit(),
             _ => Err(self.unexpected(&visitor)),
         }
     }
@@ -610,6 +629,10 @@ impl<'de> Deserializer<'de> for Node<'de> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
+        // JSON may have the fields of a struct in an array.
+        if self.kind == NodeKind::Tree && matches!(self.tree, Tree::List(_)) {
+            return visitor.visit_seq(Items::new(self)?);
+        }
         self.entries(visitor)
     }
 
@@ -627,7 +650,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
         if self.kind == NodeKind::Tree {
             return match Variant::of(self) {
                 Some(variant) => visitor.visit_enum(variant),
-                None => self.of_any_type(visitor),
+                None => Err(self.unexpected(&visitor)),
             };
         }
         // Other enums are rare: go through a tree.

@@ -43,6 +43,21 @@ impl From<Value> for Tree {
     }
 }
 
+impl Tree {
+    /// What it is, without its value.
+    pub(super) fn unexpected(&self) -> Unexpected<'static> {
+        match self {
+            Self::Null => Unexpected::Unit,
+            Self::Bool(_) => Unexpected::Bool(false),
+            Self::Number(number) if number.is_f64() => Unexpected::Float(0.0),
+            Self::Number(_) => Unexpected::Signed(0),
+            Self::Text(_) => Unexpected::Str(""),
+            Self::List(_) => Unexpected::Seq,
+            Self::Map(_) => Unexpected::Map,
+        }
+    }
+}
+
 /// A variant of an enum, alone or with what it holds.
 pub(super) struct Variant<'de> {
     name: &'de str,
