@@ -4,6 +4,7 @@ use super::encoding::ResponseEncoding;
 use super::format::Format;
 use super::json::{self, Json};
 use super::protobuf::Protobuf;
+use super::status::one_line;
 use crate::wire::ApiError;
 
 const MAX_TEXT: usize = 200;
@@ -35,25 +36,6 @@ pub fn error_response(code: u16, content_type: &str, body: &[u8], truncated: boo
         }
     };
     ApiError::new(code, "", &message)
-}
-
-/// The beginning of a text, on one line.
-pub(super) fn one_line(text: &str, length: usize) -> String {
-    let mut line = String::new();
-    for (count, word) in text.split_whitespace().enumerate() {
-        if count > 0 {
-            line.push(' ');
-        }
-        line.push_str(word);
-        if line.len() > 4 * length {
-            break;
-        }
-    }
-    if let Some((end, _)) = line.char_indices().nth(length) {
-        line.truncate(end);
-        line.push('…');
-    }
-    line
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::error_body::one_line;
 use crate::wire::{ApiError, StatusCause, retry_after};
 
 const MAX_MESSAGE: usize = 500;
@@ -39,6 +38,25 @@ pub(super) fn status(status: &Value) -> Option<ApiError> {
             .collect(),
         continue_token: token.filter(|token| !token.is_empty()).map(str::to_owned),
     })
+}
+
+/// The beginning of a text, on one line.
+pub(super) fn one_line(text: &str, length: usize) -> String {
+    let mut line = String::new();
+    for (count, word) in text.split_whitespace().enumerate() {
+        if count > 0 {
+            line.push(' ');
+        }
+        line.push_str(word);
+        if line.len() > 4 * length {
+            break;
+        }
+    }
+    if let Some((end, _)) = line.char_indices().nth(length) {
+        line.truncate(end);
+        line.push('…');
+    }
+    line
 }
 
 #[cfg(test)]

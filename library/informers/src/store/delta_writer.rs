@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use super::index_values::{IndexDef, IndexRow, IndexValues};
 use super::lookup::KeyRef;
-use super::plan::{Outcome, Planner, WritePlan};
+use super::plan::{Outcome, Planner};
+use super::planned::WritePlan;
 use super::read::{NAMESPACE_INDEX, Store};
 use super::shared_table::{NeedsValues, SharedTable, TableWrite};
 use super::table::Table;

@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 use hashbrown::Equivalent;
 
 use super::key_map::KeyMap;
-use super::plan::Age;
+use super::planned::Age;
 use super::slots::Slots;
 
 /// Objects in slots, with their keys.

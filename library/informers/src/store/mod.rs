@@ -20,6 +20,8 @@ mod keyed_objects;
 mod lookup;
 mod memory;
 mod plan;
+mod planned;
+mod postings;
 mod progress;
 mod quarantined;
 mod read;

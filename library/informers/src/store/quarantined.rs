@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hash};
 use foldhash::fast::RandomState;
 use hashbrown::{Equivalent, HashTable};
 
-use super::plan::BadVersion;
+use super::planned::BadVersion;
 
 /// The number of released keys that are remembered. A reader that is further behind reads the whole quarantine.
 const REMEMBERED: usize = 4096;

@@ -10,9 +10,9 @@ use foldhash::fast::RandomState;
 use parking_lot::{Condvar, Mutex, RwLockReadGuard, RwLockUpgradableReadGuard};
 
 use super::error::IndexError;
-use super::index::Postings;
 use super::index_values::{IndexDef, IndexRow, IndexValues};
-use super::plan::{BadVersion, WritePlan};
+use super::planned::{BadVersion, WritePlan};
+use super::postings::Postings;
 use super::table::Table;
 use crate::lock::RwLock;
 use crate::quarantine::{BadObject, Problem};

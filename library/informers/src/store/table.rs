@@ -9,10 +9,10 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use hashbrown::Equivalent;
 
-use super::index::Postings;
 use super::index_values::{IndexDef, IndexValues};
 use super::keyed_objects::{KeyedObjects, SlotEntry};
-use super::plan::{BadVersion, PlannedKey, PlannedObject, WritePlan};
+use super::planned::{BadVersion, PlannedKey, PlannedObject, WritePlan};
+use super::postings::Postings;
 use super::progress::WatchProgress;
 use super::quarantined::QuarantineTable;
 use super::slots::Slots;

@@ -10,7 +10,7 @@ use hashbrown::HashSet;
 use super::error::{IndexError, TransactionError};
 use super::index_values::{IndexDef, IndexRow, IndexValues};
 use super::lookup::Lookup;
-use super::plan::{Age, BadVersion, PlannedObject, WritePlan};
+use super::planned::{Age, BadVersion, PlannedObject, WritePlan};
 use super::progress::WatchProgress;
 use super::read::Store;
 use super::shared_table::{NeedsValues, SharedTable, TableWrite, panicked};

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use http::StatusCode;
 use jiff::Timestamp;
 use kube_informers::Store;
 use parking_lot::Mutex;
@@ -12,6 +13,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::answer::{self, Refused};
 use super::indexes;
 use crate::board::Board;
 use crate::changes::Change;
@@ -161,9 +163,14 @@ impl App {
         self.kinds.get(place).map_or("", |served| served.id.as_str())
     }
 
-    /// The kind with this name, and its index.
-    pub fn kind(&self, id: &str) -> Option<(usize, &Served)> {
-        self.kinds.iter().enumerate().find(|(_, served)| served.id == id)
+    /// The kind with this name, and its index. A 404 names the kinds that are watched.
+    pub fn kind(&self, id: &str) -> Result<(usize, &Served), Refused> {
+        let found = self.kinds.iter().enumerate().find(|(_, served)| served.id == id);
+        found.ok_or_else(|| {
+            let known: Vec<&str> = self.kinds.iter().map(|served| served.id.as_str()).collect();
+            let text = format!("{id:?} is not watched here; these are: {}", known.join(", "));
+            Box::new(answer::failure(StatusCode::NOT_FOUND, text))
+        })
     }
 }
 

@@ -118,12 +118,12 @@ async fn watch(State(app): AppState, RawQuery(query): RawQuery, headers: HeaderM
 }
 
 async fn list(State(app): AppState, Path(kind): Path<String>, RawQuery(query): RawQuery) -> Answer {
-    if let Some((_, served)) = app.kind(&kind) {
+    if let Ok((_, served)) = app.kind(&kind) {
         app.columns.settled(&served.kind).await;
     }
-    large(app, move |app| match app.kind(&kind) {
-        Some((place, served)) => objects::list(app, place, served, query.as_deref()),
-        None => Err(Box::new(unknown_kind(app, &kind))),
+    large(app, move |app| {
+        let (place, served) = app.kind(&kind)?;
+        objects::list(app, place, served, query.as_deref())
     })
     .await
 }
@@ -132,9 +132,9 @@ async fn object(
     State(app): AppState,
     Path((kind, namespace, name)): Path<(String, String, String)>,
 ) -> Answer {
-    large(app, move |app| match app.kind(&kind) {
-        Some((place, served)) => objects::get(app, place, served, &namespace, &name),
-        None => Err(Box::new(unknown_kind(app, &kind))),
+    large(app, move |app| {
+        let (place, served) = app.kind(&kind)?;
+        objects::get(app, place, served, &namespace, &name)
     })
     .await
 }
@@ -174,8 +174,8 @@ async fn large(
 
 async fn index_names(State(app): AppState, Path(kind): Path<String>) -> Answer {
     match app.kind(&kind) {
-        Some((_, served)) => indexes::list(served),
-        None => unknown_kind(&app, &kind),
+        Ok((_, served)) => indexes::list(served),
+        Err(refused) => *refused,
     }
 }
 
@@ -185,8 +185,8 @@ async fn index_values(
     RawQuery(query): RawQuery,
 ) -> Answer {
     match app.kind(&kind) {
-        Some((_, served)) => indexes::values(served, &index, query.as_deref()),
-        None => unknown_kind(&app, &kind),
+        Ok((_, served)) => indexes::values(served, &index, query.as_deref()),
+        Err(refused) => *refused,
     }
 }
 
@@ -218,15 +218,6 @@ fn ready(app: &App) -> Answer {
             format!("{}\n", problems.join("\n")),
         ),
     }
-}
-
-/// 404 with the kinds that are watched.
-pub(super) fn unknown_kind(app: &App, id: &str) -> Answer {
-    let known: Vec<&str> = app.kinds.iter().map(|served| served.id.as_str()).collect();
-    answer::failure(
-        StatusCode::NOT_FOUND,
-        format!("{id:?} is not watched here; these are: {}", known.join(", ")),
-    )
 }
 
 fn not_found(path: &str) -> Answer {

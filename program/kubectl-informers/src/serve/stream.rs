@@ -41,13 +41,7 @@ struct Wanted {
 
 impl Wanted {
     fn parse(app: &App, query: &Query) -> Result<Self, Refused> {
-        let kind = match query.get("kind") {
-            None => None,
-            Some(id) => match app.kind(id) {
-                Some((place, _)) => Some(place),
-                None => return Err(Box::new(super::routes::unknown_kind(app, id))),
-            },
-        };
+        let kind = query.get("kind").map(|id| app.kind(id)).transpose()?;
         let selector = match query.get("labelSelector") {
             None => Selector::everything(),
             Some(text) => text
@@ -55,7 +49,7 @@ impl Wanted {
                 .map_err(|error| bad(format!("the label selector cannot be read: {error}")))?,
         };
         Ok(Self {
-            kind,
+            kind: kind.map(|(place, _)| place),
             namespace: query.get("namespace").map(str::to_owned),
             name: query.get("name").map(str::to_owned),
             selector,
