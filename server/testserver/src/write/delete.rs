@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use kube_api_protocol::status::ApiError;
 use serde_json::{Map, Value, json};
 
-use super::garbage::{CONTENTS, is_held};
+use super::finalizers::{CONTENTS, FOREGROUND, ORPHAN, is_held};
 use super::{Origin, Place, definition, into_map};
 use crate::admission::metadata::metadata_mut;
 use crate::state::ServerState;
@@ -68,10 +68,6 @@ impl Deleted {
         }
     }
 }
-
-/// The finalizers of a propagation policy.
-pub(super) const FOREGROUND: &str = "foregroundDeletion";
-pub(super) const ORPHAN: &str = "orphan";
 
 /// Deletes one object.
 pub(crate) fn delete(

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::delete::{FOREGROUND, ORPHAN};
+use super::finalizers::{CONTENTS, FOREGROUND, ORPHAN, is_held};
 use super::{
     DeleteOptions, Made, Origin, Part, Place, Propagation, definition, delete, own_status, update_now,
 };
@@ -18,19 +18,7 @@ use crate::patch::{self, Manager, PatchError};
 use crate::state::{ServerState, Timing};
 use crate::storage::{Event, Spot, Store, Stored, storage_key};
 
-/// Holds a namespace until it is empty. Unlike all others, this finalizer is in `spec.finalizers`.
-pub(super) const CONTENTS: &str = "kubernetes";
-
 const NAMESPACES: &str = "namespaces";
-
-/// Whether an object is a namespace that waits for its contents to be removed.
-pub(super) fn is_held(kind: &Kind, object: &Map<String, Value>) -> bool {
-    let finalizers = object.get("spec").and_then(|spec| spec.get("finalizers"));
-    let held = finalizers
-        .and_then(Value::as_array)
-        .is_some_and(|list| !list.is_empty());
-    held && kind.group.is_empty() && kind.kind == "Namespace"
-}
 
 /// Applies the consequences of the writes so far, or defers them for the controllers.
 pub(crate) fn settle(state: &ServerState, store: &mut Store) {

@@ -7,6 +7,7 @@ mod commit;
 mod create;
 mod definition;
 mod delete;
+mod finalizers;
 mod garbage;
 mod mirror;
 mod own_status;

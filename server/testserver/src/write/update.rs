@@ -6,7 +6,7 @@ use kube_api_protocol::status::ApiError;
 use serde_json::{Map, Value};
 
 use super::change::{CheckedChange, Draft, Made, Part};
-use super::garbage::is_held;
+use super::finalizers::is_held;
 use super::{Place, admit, definition, into_map};
 use crate::admission::metadata::{is_gone, metadata_mut, same};
 use crate::patch;

@@ -15,7 +15,6 @@ const FOR_NOW: &[(&str, usize)] = &[
     ("library/informers/src/informer", 6),
     ("server/cel/src", 4),
     ("server/testserver/src/expression", 4),
-    ("server/testserver/src/write", 5),
 ];
 
 fn src_of(package: &Package) -> PathBuf {

@@ -4,7 +4,7 @@
 mod tests;
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hash};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
