@@ -179,7 +179,7 @@ pub mod error {
 
 /// Counters of an informer, its watches and its handlers: [`Informer::stats`].
 pub mod stats {
-    pub use crate::informer::audit::{AuditStats, Drift};
+    pub use crate::informer::drift::{AuditStats, Drift};
     pub use crate::informer::stats::{HandlerStats, InformerStats, MemberStats, MemoryStats, Totals};
 }
 

@@ -7,8 +7,9 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::audit::{Auditor, SharedAuditStats, Tracking};
+use super::audit::{Auditor, Tracking};
 use super::builder::QueueKind;
+use super::drift::SharedAuditStats;
 use super::known_keys::MemberKeys;
 use crate::key::ObjectKey;
 use crate::object::Object;

@@ -3,6 +3,7 @@
 pub(crate) mod audit;
 mod builder;
 mod constructors;
+pub(crate) mod drift;
 pub(crate) mod errors;
 mod freshness;
 mod index_by_path;

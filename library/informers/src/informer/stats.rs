@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::audit::AuditStats;
+use super::drift::AuditStats;
 use crate::codec::LazyCounters;
 use crate::queue::QueueStats;
 use crate::reflector::{ReflectorState, ReflectorStats};

@@ -14,7 +14,6 @@
 //! compared when the cache has reached it.
 
 mod page;
-mod stats;
 mod touched;
 
 use std::collections::HashSet;
@@ -24,6 +23,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, warn};
 
+use super::drift::{AuditStats, Drift};
 use super::member::Member;
 use super::process::InformerInner;
 use crate::key::ObjectKey;
@@ -36,9 +36,6 @@ use crate::store::Held;
 use crate::version::ResourceVersion;
 use page::{Page, compare, summary};
 
-pub use page::Drift;
-pub use stats::AuditStats;
-pub(super) use stats::SharedAuditStats;
 pub(super) use touched::Tracking;
 
 /// The number of objects that a probe compares at first.

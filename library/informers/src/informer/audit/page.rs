@@ -1,8 +1,8 @@
 //! One page of a collection as the server reports it, and its comparison with a cache.
 
 use std::collections::HashSet;
-use std::fmt;
 
+use crate::informer::drift::Drift;
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::quarantine::BadObject;
@@ -97,32 +97,6 @@ impl KeyRange {
         let key = storage_order(key);
         self.after.as_ref().is_none_or(|after| storage_order(after) < key)
             && self.upto.as_ref().is_none_or(|upto| key <= storage_order(upto))
-    }
-}
-
-/// An object of which cache and server hold different versions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Drift {
-    /// The object.
-    pub key: ObjectKey,
-    /// The version in the cache; `None` if the cache does not hold it.
-    pub cached: Option<String>,
-    /// The version on the server; `None` if it does not exist there.
-    pub server: Option<String>,
-}
-
-impl fmt::Display for Drift {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (", self.key)?;
-        match &self.cached {
-            Some(version) => write!(f, "cached {version}, ")?,
-            None => f.write_str("not cached, ")?,
-        }
-        match &self.server {
-            Some(version) => write!(f, "server {version})"),
-            None => f.write_str("not on the server)"),
-        }
     }
 }
 

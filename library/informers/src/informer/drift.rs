@@ -1,9 +1,11 @@
-//! The counters of an audit.
+//! What an audit has found: the objects that differ, and its counters.
+
+use std::fmt;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::Drift;
+use crate::key::ObjectKey;
 
 /// Counters of the audit of one watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,3 +31,29 @@ pub struct AuditStats {
 
 /// The counters of the audit of one watch, shared with readers.
 pub(in crate::informer) type SharedAuditStats = Mutex<AuditStats>;
+
+/// An object of which cache and server hold different versions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Drift {
+    /// The object.
+    pub key: ObjectKey,
+    /// The version in the cache; `None` if the cache does not hold it.
+    pub cached: Option<String>,
+    /// The version on the server; `None` if it does not exist there.
+    pub server: Option<String>,
+}
+
+impl fmt::Display for Drift {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (", self.key)?;
+        match &self.cached {
+            Some(version) => write!(f, "cached {version}, ")?,
+            None => f.write_str("not cached, ")?,
+        }
+        match &self.server {
+            Some(version) => write!(f, "server {version})"),
+            None => f.write_str("not on the server)"),
+        }
+    }
+}
