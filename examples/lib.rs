@@ -23,7 +23,7 @@ pub async fn cluster() -> Result<Cluster, Box<dyn std::error::Error>> {
     {
         println!("using the cluster at {}", config.cluster_url);
         return Ok(Cluster {
-            client: kube_informers::client(config)?,
+            client: kube::Client::try_from(config)?,
             server: None,
         });
     }
@@ -49,7 +49,7 @@ impl ClientMaker {
     pub async fn client(&self) -> Result<Client, Box<dyn std::error::Error + Send + Sync>> {
         match &self.0 {
             Some(server) => Ok(server.client()),
-            None => Ok(kube_informers::client(Config::infer().await?)?),
+            None => Ok(kube::Client::try_from(Config::infer().await?)?),
         }
     }
 }

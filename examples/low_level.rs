@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::Pod;
+use kube_informers::LowLevelInformer;
 use kube_informers::delta::Delta;
-use kube_informers::informer::LowLevelInformer;
 use kube_informers::queue::{DeltaFifo, Failure};
 use kube_informers::{ListWatch, Scope};
 use kube_testserver::TestServer;

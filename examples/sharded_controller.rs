@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube_informers::shard::Shard;
 use kube_informers::shard::ShardField;
-use kube_informers::{Event, Informer, ObjectKey, Scope, Shard};
+use kube_informers::{Event, Informer, ObjectKey, Scope};
 use kube_informers_examples::{ClientMaker, cluster_to_write_to};
 use kube_leases::{ShardConfig, ShardGroup};
 use kube_workqueue::{Item, WorkQueue, limiter, workers};

@@ -49,7 +49,7 @@ async fn start(flags: Flags) -> Result<(), Error> {
     };
     let kubeconfig = Kubeconfig::read_from(path)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    let client = kube_informers::client(config)?;
+    let client = kube::Client::try_from(config)?;
     if flags.install {
         foo::install(&client).await?;
     }

@@ -29,7 +29,7 @@ pub async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let client = server.client();
     let gvk = GroupVersionKind::gvk("example.com", "v1", "Widget");
     let (resource, _) = kube::discovery::pinned_kind(&client, &gvk).await?;
-    let widgets = Informer::for_resource(client, &resource, Scope::all()).start();
+    let widgets = Informer::dynamic(client, &resource, Scope::all()).start();
     let by_size = widgets.add_index("size", |widget| {
         widget.data["spec"]["size"].as_str().map(str::to_owned)
     })?;

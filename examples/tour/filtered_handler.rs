@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::{Handlers, Informer, ObjectKey, filtered};
+use kube_informers::handler::{Handlers, filtered};
+use kube_informers::{Informer, ObjectKey};
 use kube_testserver::TestServer;
 use kube_testserver::builders::pod;
 

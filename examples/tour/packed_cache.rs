@@ -2,7 +2,8 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_controller::{Controller, Watch, predicates};
-use kube_informers::{Informer, Lazy, ObjectKey};
+use kube_informers::lazy::Lazy;
+use kube_informers::{Informer, ObjectKey};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, pod};
 use tokio::sync::mpsc;

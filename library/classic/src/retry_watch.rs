@@ -12,14 +12,15 @@ use std::task::{Context, Poll};
 use futures_core::Stream;
 use futures_core::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
+use kube_informers::Object;
 use kube_informers::delta::Delta;
 use kube_informers::reflector::{Reflector, ReflectorConfig};
+use kube_informers::shard::Shard;
 use kube_informers::source::{
     Known, ListItem, ListMeta, ListRequest, ListStream, ListerWatcher, ResourceType, SourceError, WatchItem,
     WatchListSupport, WatchRequest, WatchStream,
 };
 use kube_informers::target::{Target, TargetError};
-use kube_informers::{Object, Shard};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use kube_informers::error::StoppedError;
+use kube_informers::handler::{EventHandler, HandlerOptions};
 use kube_informers::reflector::ReflectorState;
-use kube_informers::{Event, EventHandler, HandlerOptions, Informer, Object, ObjectKey, Registration};
+use kube_informers::{Event, Informer, Object, ObjectKey, Registration};
 use kube_workqueue::WorkQueue;
 use parking_lot::Mutex;
 

@@ -89,7 +89,7 @@
 //! - **Clusters**: [`Clusters`], a view of one informer per cluster, with keys that name the cluster; see the example
 //!   `several_clusters`.
 //! - **Kinds**: `add_watch` with an informer of the resource
-//!   ([`Informer::for_resource`](kube_informers::Informer::for_resource)). While the definition is not installed, the
+//!   ([`Informer::dynamic`](kube_informers::Informer::dynamic)). While the definition is not installed, the
 //!   informer retries at least every 8 s, and the rest of the controller works. Objects that were deleted with their
 //!   definition are reconciled, at the latest when it is installed again.
 

@@ -1,6 +1,6 @@
 //! Maps an object to the keys of its owners. Reads owner references and looks nothing up.
 
-use kube_informers::object::OwnerRef;
+use kube_informers::OwnerRef;
 use kube_informers::source::ResourceType;
 use kube_informers::{Object, ObjectKey};
 

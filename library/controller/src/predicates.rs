@@ -14,7 +14,8 @@
 //! # }
 //! ```
 
-use kube_informers::{Event, Lazy, Object};
+use kube_informers::lazy::Lazy;
+use kube_informers::{Event, Object};
 
 /// The spec changed, or the object is being deleted: the server counts these changes in `metadata.generation`.
 ///
@@ -60,7 +61,8 @@ pub fn finalizers_changed<K: kube::Resource>(event: &Event<K>) -> bool {
 /// ```
 /// use kube_controller::{Watch, predicates};
 /// # use k8s_openapi::api::core::v1::Pod;
-/// # use kube_informers::{Informer, Lazy, ObjectKey};
+/// # use kube_informers::lazy::Lazy;
+/// # use kube_informers::{Informer, ObjectKey};
 ///
 /// # fn example(pods: &Informer<Lazy<Pod>>) -> Watch<Lazy<Pod>, ObjectKey> {
 /// Watch::object(pods).when(predicates::path_changed("spec"))

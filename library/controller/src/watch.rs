@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use kube_informers::error::{StoppedError, SyncError};
-use kube_informers::{Cause, Event, HandlerOptions, Informer, Object, ObjectKey, Registration};
+use kube_informers::handler::HandlerOptions;
+use kube_informers::{Cause, Event, Informer, Object, ObjectKey, Registration};
 use kube_workqueue::{AddOptions, Key, Priority, WorkQueue};
 
 use crate::loops::LoopDetector;

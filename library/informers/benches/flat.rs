@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::Lazy;
 use kube_informers::codec::{Codec, Decoding, Expected};
 use kube_informers::delta::{Delta, Replacement};
+use kube_informers::lazy::Lazy;
 use kube_informers::lazy::Validate;
 use kube_informers::sim::{DeltaWriter, Origin};
 use kube_informers::source::{Fetched, FromWire, Known, ListItem, WatchItem};

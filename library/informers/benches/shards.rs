@@ -18,8 +18,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use kube_informers::shard::Shard;
 use kube_informers::shard::{ShardField, ShardRange};
-use kube_informers::{Informer, Scope, Shard};
+use kube_informers::{Informer, Scope};
 use kube_testserver::TestServer;
 
 const PODS: usize = 10_000;
@@ -169,7 +170,7 @@ fn replica(url: &str, replicas: u32) {
         .expect("a runtime");
     runtime.block_on(async {
         let config = kube::Config::new(url.parse().expect("an address"));
-        let client = kube_informers::client(config).expect("a client");
+        let client = kube::Client::try_from(config).expect("a client");
         let first = ShardRange::ALL.split(replicas).into_iter().take(1);
         let scope = Scope::all().shard(Shard::new(ShardField::Uid, first));
         let before = measure::resident();

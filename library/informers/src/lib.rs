@@ -5,7 +5,7 @@
 //! use kube_informers::{Event, Informer};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let client = kube_informers::client(kube::Config::infer().await?)?;
+//! let client = kube::Client::try_default().await?;
 //! let pods = Informer::<Pod>::all(client).start();
 //! let by_node = pods.add_index("node", |pod: &Pod| pod.spec.as_ref()?.node_name.clone())?;
 //!
@@ -38,21 +38,22 @@
 //!   it is [`ListerWatcher`](source::ListerWatcher).
 //! - [`Reflector`](reflector::Reflector) keeps any [`Target`](target::Target) equal to its source.
 //! - [`queue`] holds the queues between a reflector and its consumer;
-//!   [`LowLevelInformer`](informer::LowLevelInformer) joins a source, a queue and a process function.
+//!   [`LowLevelInformer`](LowLevelInformer) joins a source, a queue and a process function.
 //! - [`store`] holds the cache, a store that programs fill themselves, a store with expiry, and an overlay for reading your
 //!   own writes.
 //!
 //! [`SharedInformerFactory`] shares informers in a program: `factory.informer::<Pod>()`, `factory.core().v1().pods()`.
 //! [`Lister`] reads the cache by label selector, namespace, name and owner; [`indexes`] has the usual indexes.
 //!
-//! [`Lazy`] objects stay encoded in the cache, take a fraction of the memory, and are decoded on access. [`bodies`]
+//! [`Lazy`](lazy::Lazy) objects stay encoded in the cache, take a fraction of the memory, and are decoded on access. [`bodies`]
 //! fetches whole objects where only metadata is cached.
 //!
 //! Several replicas can share the work: [`Scope::shard`] selects part of a collection, [`Informer::set_shard`] changes
 //! that part.
 //!
-//! A handler is a closure, [`Handlers`] (one closure per kind of event), or any [`EventHandler`] or [`AsyncEventHandler`];
-//! [`filtered`] and [`blocking`] adapt them, and [`handler`] shows how to write adapters. [`Subscription`] returns the
+//! A handler is a closure, [`Handlers`](handler::Handlers) (one closure per kind of event), or any
+//! [`EventHandler`](handler::EventHandler) or [`AsyncEventHandler`](handler::AsyncEventHandler);
+//! [`filtered`](handler::filtered) and [`blocking`](handler::blocking) adapt them, and [`handler`] shows how to write adapters. [`Subscription`] returns the
 //! same events as a stream.
 //!
 //! # Testing
@@ -96,22 +97,21 @@
 #![warn(missing_debug_implementations)]
 
 pub mod bodies;
-mod client;
 pub mod codec;
 pub mod delta;
 mod dispatcher;
 mod errors;
 mod event;
-pub mod factory;
+mod factory;
 pub mod handler;
 pub mod indexes;
-pub mod informer;
+mod informer;
 mod key;
 pub mod lazy;
-pub mod lister;
+mod lister;
 mod lock;
 mod log_limit;
-pub mod object;
+mod object;
 pub mod quarantine;
 pub mod queue;
 pub mod reflector;
@@ -129,33 +129,25 @@ mod time;
 mod version;
 mod wire;
 
-pub use client::client;
 pub use event::{Cause, Event};
-#[doc(inline)]
-pub use factory::SharedInformerFactory;
-#[doc(inline)]
-pub use handler::{AsyncEventHandler, EventHandler, HandlerOptions, Handlers, blocking, filtered};
-#[doc(inline)]
-pub use informer::{Informer, InformerBuilder};
+pub use factory::{FactoryBuilder, ResourceName, SharedInformerFactory, accessors};
+pub use informer::{Informer, InformerBuilder, InformerTask, LowLevelInformer, QueueKind, ShutdownReport};
 pub use key::ObjectKey;
-#[doc(inline)]
-pub use lazy::Lazy;
-#[doc(inline)]
-pub use lister::Lister;
-#[doc(inline)]
-pub use object::Object;
+pub use lister::{Lister, NamespaceLister};
+pub use object::{Object, OwnerRef};
 pub use registration::Registration;
 pub use scope::Scope;
 pub use selector::Selector;
-#[doc(inline)]
-pub use shard::Shard;
-#[doc(inline)]
-pub use source::ListWatch;
-#[doc(inline)]
-pub use store::Store;
+pub use source::listwatch::ListWatch;
+pub use store::read::Store;
 pub use subscription::Subscription;
 pub use sync::{Synced, wait_for_sync};
 pub use version::ResourceVersion;
+
+/// Whether all informers of a process are synced and current, for a readiness endpoint.
+pub mod readiness {
+    pub use crate::informer::readiness::{InformerHealth, Observed, Readiness, ReadinessProblem};
+}
 
 /// The errors of the crate, except those of sources: [`SourceError`](source::SourceError) and
 /// [`ApiError`](source::ApiError).

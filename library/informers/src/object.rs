@@ -11,7 +11,7 @@
 /// traits can be imported.
 ///
 /// ```
-/// use kube_informers::object::OwnerRef;
+/// use kube_informers::OwnerRef;
 /// use kube_informers::Object;
 ///
 /// #[derive(serde::Deserialize)]
@@ -87,7 +87,7 @@ pub trait Object: Send + Sync + 'static {
         std::iter::empty()
     }
 
-    /// The memory that the object occupies, in bytes, if the type can tell. [`Lazy`](crate::Lazy) objects can.
+    /// The memory that the object occupies, in bytes, if the type can tell. [`Lazy`](crate::lazy::Lazy) objects can.
     fn object_bytes(&self) -> Option<usize> {
         None
     }
@@ -96,7 +96,7 @@ pub trait Object: Send + Sync + 'static {
     /// room here, or share what many objects have in common.
     fn before_caching(&mut self) {}
 
-    /// The object as one that is decoded on access; `None` unless it is a [`Lazy`](crate::Lazy) object.
+    /// The object as one that is decoded on access; `None` unless it is a [`Lazy`](crate::lazy::Lazy) object.
     ///
     /// Hidden, because only `Lazy` implements it. All handlers of an event share one decoded object, which is dropped
     /// when the last of them has returned. Only the dispatcher knows when that is, and it knows the object by this trait:

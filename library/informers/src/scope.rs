@@ -101,7 +101,8 @@ impl Scope {
     ///
     /// ```
     /// use kube_informers::shard::{ShardField, ShardRange};
-    /// use kube_informers::{Scope, Shard};
+    /// use kube_informers::shard::Shard;
+    /// use kube_informers::Scope;
     ///
     /// let halves = ShardRange::ALL.split(2);
     /// let scope = Scope::namespace("shop").shard(Shard::new(ShardField::Uid, [halves[0]]));

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 use kube::Resource;
-use kube_informers::{Event, Informer, Lazy, Object};
+use kube_informers::lazy::Lazy;
+use kube_informers::{Event, Informer, Object};
 use kube_runtime::Controller;
 use kube_runtime::reflector::ObjectRef;
 use serde::de::DeserializeOwned;

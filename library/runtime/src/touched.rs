@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use futures_core::Stream;
 use futures_util::{StreamExt, stream};
-use kube_informers::{Cause, Event, Informer, Lazy, Object};
+use kube_informers::lazy::Lazy;
+use kube_informers::{Cause, Event, Informer, Object};
 use serde::de::DeserializeOwned;
 
 /// Every object that is added, updated or deleted; for an update both states, so that mappings of the old state are triggered

@@ -229,7 +229,7 @@ impl Server {
     fn client_of(&self, mut config: Config) -> Result<Client, kube::Error> {
         config.default_retry = false;
         let namespace = config.default_namespace.clone();
-        let client = kube_informers::client(config)?;
+        let client = kube::Client::try_from(config)?;
         if !self.json {
             return Ok(client);
         }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use futures_util::StreamExt;
+use kube_informers::handler::{AsyncEventHandler, HandlerOptions};
 use kube_informers::sim::{Dispatcher, add_handler, subscription};
 use kube_informers::store::Snapshot;
-use kube_informers::{AsyncEventHandler, Event, HandlerOptions, Registration, Subscription};
+use kube_informers::{Event, Registration, Subscription};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;

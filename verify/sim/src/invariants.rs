@@ -13,7 +13,7 @@ use std::time::Duration;
 
 pub use indexes::{h6_index_is_not_older, i1_index_equals_rebuild, i3_late_index_equals_early};
 use kube_informers::Event;
-use kube_informers::store::Store;
+use kube_informers::Store;
 use tokio::time::Instant;
 
 use crate::object::{CANARY, Key, Thing, key_of};

@@ -1,6 +1,6 @@
 //! Shards as the model knows them: parts of the hash space in eighths, computed without the code under test.
 
-use kube_informers::Shard;
+use kube_informers::shard::Shard;
 use kube_informers::shard::{ShardField, ShardRange};
 
 use crate::object::{Key, namespace, uid_text};

@@ -140,7 +140,7 @@ async fn a_kind_comes_and_goes_with_its_definition() {
     server.create(pod("shop", "cart"));
     let pods = pods(&server);
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Widget"));
-    let widgets = Informer::for_resource(server.client(), &resource, Scope::all()).start();
+    let widgets = Informer::dynamic(server.client(), &resource, Scope::all()).start();
     let log = Arc::default();
     let controller = Controller::new("test")
         .watches(Watch::object(&pods))

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use super::{Codec, Encoding, LazyOptions, json, open, protobuf};
 use crate::object::Object;
 
-/// A type whose objects can be read from a server: every [`Object`] that serde can deserialize, and [`Lazy`](crate::Lazy) objects.
+/// A type whose objects can be read from a server: every [`Object`] that serde can deserialize, and [`Lazy`](crate::lazy::Lazy) objects.
 ///
 /// It cannot be implemented otherwise.
 #[diagnostic::on_unimplemented(

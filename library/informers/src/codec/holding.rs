@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// When [`Lazy`](crate::Lazy) objects are validated by decoding them.
+/// When [`Lazy`](crate::lazy::Lazy) objects are validated by decoding them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Validate {
     /// When they arrive. An object that cannot be decoded is quarantined, as with any other type: the cache keeps the last
-    /// good version, and [`Lazy::get`](crate::Lazy::get) fails only if a transform has broken the object. The default.
+    /// good version, and [`Lazy::get`](crate::lazy::Lazy::get) fails only if a transform has broken the object. The default.
     ///
     /// This costs one decode per received object. The decoded object is dropped at once.
     #[default]

@@ -33,8 +33,8 @@ mod encoded;
 pub(crate) mod encoding;
 pub(crate) mod error_body;
 mod format;
-mod from_wire;
-mod holding;
+pub(crate) mod from_wire;
+pub(crate) mod holding;
 mod json;
 mod objects;
 mod open;
@@ -58,12 +58,11 @@ use json::Json;
 use protobuf::Protobuf;
 
 pub(crate) use encoded::{Encoded, decode};
-pub use encoding::Encoding;
-pub(crate) use encoding::EncodingError;
+pub(crate) use encoding::{Encoding, EncodingError};
 pub(crate) use error_body::error_response;
 pub(crate) use format::{DecodeOptions, RawObject, Schema};
-pub use from_wire::FromWire;
-pub use holding::{LazyCounters, LazyOptions, Validate};
+pub(crate) use from_wire::FromWire;
+pub(crate) use holding::{LazyCounters, LazyOptions, Validate};
 pub(crate) use json::explain::explain;
 pub(crate) use protobuf::NOT_PROTOBUF;
 
@@ -80,7 +79,7 @@ pub struct Codec<K> {
     lazy: Option<LazyCodec>,
 }
 
-/// The part of a codec of [`Lazy`](crate::Lazy) objects.
+/// The part of a codec of [`Lazy`](crate::lazy::Lazy) objects.
 #[derive(Clone)]
 struct LazyCodec {
     options: LazyOptions,
@@ -93,13 +92,13 @@ impl<K: FromWire> Codec<K> {
         K::codec(LazyOptions::default())
     }
 
-    /// When [`Lazy`](crate::Lazy) objects are checked; see [`ListWatch::validate`](crate::ListWatch::validate).
+    /// When [`Lazy`](crate::lazy::Lazy) objects are checked; see [`ListWatch::validate`](crate::ListWatch::validate).
     #[must_use]
     pub fn validate(self, validate: Validate) -> Self {
         self.hold(|options| options.validate = validate)
     }
 
-    /// Compresses [`Lazy`](crate::Lazy) objects; see [`ListWatch::compressed`](crate::ListWatch::compressed).
+    /// Compresses [`Lazy`](crate::lazy::Lazy) objects; see [`ListWatch::compressed`](crate::ListWatch::compressed).
     #[must_use]
     pub fn compressed(self, compressed: bool) -> Self {
         self.hold(|options| options.compressed = compressed)

@@ -163,7 +163,7 @@ impl SharedInformerFactory {
     ///
     /// ```no_run
     /// # use k8s_openapi::api::core::v1::Pod;
-    /// # use kube_informers::informer::QueueKind;
+    /// # use kube_informers::QueueKind;
     /// # use kube_informers::{Informer, SharedInformerFactory};
     /// # fn main() { std::hint::black_box(example as fn(SharedInformerFactory)); }
     /// # fn example(factory: SharedInformerFactory) {

@@ -161,20 +161,20 @@ impl FactoryBuilder {
         self
     }
 
-    /// When [`Lazy`](crate::Lazy) objects are checked; see [`ListWatch::validate`].
+    /// When [`Lazy`](crate::lazy::Lazy) objects are checked; see [`ListWatch::validate`].
     pub fn validate(mut self, validate: Validate) -> Self {
         self.options.lazy.validate = validate;
         self
     }
 
-    /// Keeps decoded [`Lazy`](crate::Lazy) objects, up to about this many bytes per informer; see
+    /// Keeps decoded [`Lazy`](crate::lazy::Lazy) objects, up to about this many bytes per informer; see
     /// [`ListWatch::decoded_cache`].
     pub fn decoded_cache(mut self, bytes: usize) -> Self {
         self.options.lazy.decoded_cache = bytes;
         self
     }
 
-    /// Compresses [`Lazy`](crate::Lazy) objects against similar ones; see [`ListWatch::compressed`].
+    /// Compresses [`Lazy`](crate::lazy::Lazy) objects against similar ones; see [`ListWatch::compressed`].
     pub fn compressed(mut self, compressed: bool) -> Self {
         self.options.lazy.compressed = compressed;
         self

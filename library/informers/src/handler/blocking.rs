@@ -13,7 +13,8 @@ use crate::event::Event;
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;
-/// use kube_informers::{Event, blocking};
+/// use kube_informers::handler::blocking;
+/// use kube_informers::Event;
 ///
 /// let handler = blocking(|event: Event<Pod>| {
 ///     std::fs::write("last-event", event.to_string()).ok();
@@ -24,7 +25,8 @@ use crate::event::Event;
 ///
 /// ```compile_fail
 /// # use k8s_openapi::api::core::v1::Pod;
-/// # use kube_informers::{Event, blocking};
+/// # use kube_informers::handler::blocking;
+/// # use kube_informers::Event;
 /// let handler = blocking(|event: Event<Pod>| async move { println!("{event}") });
 /// ```
 pub fn blocking<K, H: EventHandler<K>>(handler: H) -> Blocking<H> {

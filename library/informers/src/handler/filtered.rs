@@ -17,7 +17,8 @@ use crate::event::{Cause, Event};
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;
-/// use kube_informers::{Event, Object, filtered};
+/// use kube_informers::handler::filtered;
+/// use kube_informers::{Event, Object};
 ///
 /// let handler = filtered(
 ///     |pod: &Pod| pod.object_label("app") == Some("web"),

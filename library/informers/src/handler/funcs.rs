@@ -10,7 +10,8 @@ use crate::event::{Cause, Event};
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;
-/// use kube_informers::{Handlers, ObjectKey};
+/// use kube_informers::handler::Handlers;
+/// use kube_informers::ObjectKey;
 ///
 /// let handler = Handlers::<Pod>::default()
 ///     .on_add(|pod, initial| println!("{} is here (initial: {initial})", ObjectKey::of(&*pod)))

@@ -12,7 +12,8 @@
 //! ```
 //! use k8s_openapi::api::core::v1::Pod;
 //! use kube_informers::handler::Delivery;
-//! use kube_informers::{AsyncEventHandler, Event, EventHandler};
+//! use kube_informers::handler::{AsyncEventHandler, EventHandler};
+//! use kube_informers::Event;
 //!
 //! struct Counted<H> {
 //!     handler: H,
@@ -90,7 +91,8 @@ use crate::object::Object;
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;
-/// use kube_informers::{Event, EventHandler};
+/// use kube_informers::handler::EventHandler;
+/// use kube_informers::Event;
 ///
 /// fn accepts_a_handler(_: impl EventHandler<Pod>) {}
 ///
@@ -143,7 +145,8 @@ pub trait EventHandler<K>: Send + 'static {
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;
-/// use kube_informers::{AsyncEventHandler, Event, ObjectKey};
+/// use kube_informers::handler::AsyncEventHandler;
+/// use kube_informers::{Event, ObjectKey};
 ///
 /// fn accepts_a_handler(_: impl AsyncEventHandler<Pod>) {}
 ///

@@ -6,7 +6,7 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use kube_informers::HandlerOptions;
+/// use kube_informers::handler::HandlerOptions;
 /// use kube_informers::handler::Backlog;
 ///
 /// let options = HandlerOptions::default()

@@ -275,18 +275,19 @@ impl<K: Object> InformerBuilder<K> {
     ///
     /// For a custom source this has no effect, and a warning is logged: the source decides what it delivers.
     #[doc(alias = "TransformStripManagedFields")]
-    pub fn drop_managed_fields(mut self) -> Self {
+    pub fn drop_managed_fields(mut self, drop: bool) -> Self {
         match self.sources {
             Sources::ListWatch(list_watch) => {
-                self.sources = Sources::ListWatch(Box::new(list_watch.drop_managed_fields(true)));
+                self.sources = Sources::ListWatch(Box::new(list_watch.drop_managed_fields(drop)));
             }
-            Sources::Other(ref sources) => {
+            Sources::Other(ref sources) if drop => {
                 let informer = self.name.clone().unwrap_or_else(|| describe(sources));
                 warn!(
                     informer,
                     "managed fields are not dropped: the source is not a ListWatch"
                 );
             }
+            Sources::Other(_) => {}
         }
         self
     }

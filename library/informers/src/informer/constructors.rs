@@ -65,15 +65,14 @@ impl<K: FromWire> Informer<K> {
 
 impl Informer<DynamicObject> {
     /// The objects of a resource known only at run time, custom resources included.
-    #[doc(alias = "ForResource")]
     #[doc(alias = "NewFilteredDynamicInformer")]
     #[inline] // Not generic: a plain function would compile a whole informer into the library.
     #[doc(alias = "NewFilteredMetadataInformer")]
-    pub fn for_resource(
+    pub fn dynamic(
         client: kube::Client,
         resource: &ApiResource,
         scope: Scope,
     ) -> InformerBuilder<DynamicObject> {
-        Self::from_list_watch(ListWatch::for_resource(client, resource, scope))
+        Self::from_list_watch(ListWatch::dynamic(client, resource, scope))
     }
 }

@@ -44,7 +44,7 @@ use process::InformerInner;
 
 pub use builder::{InformerBuilder, QueueKind};
 pub use low_level::LowLevelInformer;
-pub use readiness::{InformerHealth, Observed, Readiness, ReadinessProblem};
+pub(crate) use readiness::{InformerHealth, Observed};
 pub use run::InformerTask;
 pub use shutdown::ShutdownReport;
 use stats::InformerStats;
@@ -62,7 +62,7 @@ pub(crate) use weak::{SyncOutcome, WeakInformer};
 ///   UID.
 /// - **Late handlers receive a full snapshot first**, then every later change.
 /// - **Faults are contained.** A bad object affects only that object, a bad handler only that handler. Objects that
-///   cannot be decoded are quarantined; [`Lazy`](crate::Lazy) objects can be validated [on
+///   cannot be decoded are quarantined; [`Lazy`](crate::lazy::Lazy) objects can be validated [on
 ///   access](crate::lazy::Validate) instead.
 /// - **Low load.** There is one watch, which resumes where it broke. The collection is listed again only for a
 ///   [`RelistReason`](crate::reflector::RelistReason).
@@ -140,7 +140,7 @@ impl<K: Object> Informer<K> {
     }
 
     /// Adds a handler, which receives the cached objects first and then every change. A handler is an
-    /// [`EventHandler`](crate::EventHandler) or an [`AsyncEventHandler`](crate::AsyncEventHandler); closures are one or
+    /// [`EventHandler`](crate::handler::EventHandler) or an [`AsyncEventHandler`](crate::handler::AsyncEventHandler); closures are one or
     /// the other.
     ///
     /// The handler keeps the informer alive until it is [removed](Registration::remove), even if the registration is

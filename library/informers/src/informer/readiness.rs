@@ -21,7 +21,7 @@ const MAX_AGE: Duration = Duration::from_secs(180);
 ///
 /// ```no_run
 /// use k8s_openapi::api::core::v1::{Node, Pod};
-/// use kube_informers::informer::Readiness;
+/// use kube_informers::readiness::Readiness;
 /// use kube_informers::{Informer, SharedInformerFactory};
 ///
 /// # async fn example(client: kube::Client) {

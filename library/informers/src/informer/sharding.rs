@@ -27,7 +27,8 @@ impl<K: Object> Informer<K> {
     /// ```no_run
     /// use k8s_openapi::api::core::v1::Pod;
     /// use kube_informers::shard::{ShardField, ShardRange};
-    /// use kube_informers::{Informer, Scope, Shard};
+    /// use kube_informers::shard::Shard;
+    /// use kube_informers::{Informer, Scope};
     ///
     /// # async fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
     /// let halves = ShardRange::ALL.split(2);

@@ -29,7 +29,7 @@ const CHECK: Duration = Duration::from_millis(10);
 /// call; to avoid that, end it with [`shutdown_background`](tokio::runtime::Runtime::shutdown_background) or
 /// [`shutdown_timeout`](tokio::runtime::Runtime::shutdown_timeout). On a current-thread runtime, or with a single
 /// worker thread, nothing else runs during the call, not even the shutdown. Wrap a handler that may block in
-/// [`blocking`](crate::blocking), which gives it a thread of its own.
+/// [`blocking`](crate::handler::blocking), which gives it a thread of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport {

@@ -18,7 +18,7 @@ pub struct InformerStats {
     pub objects: usize,
     /// Objects in quarantine.
     pub quarantined: usize,
-    /// Failed accesses to [`Lazy`](crate::Lazy) objects: they could not be decoded.
+    /// Failed accesses to [`Lazy`](crate::lazy::Lazy) objects: they could not be decoded.
     pub access_errors: u64,
     /// The memory it occupies.
     pub memory: MemoryStats,
@@ -42,7 +42,7 @@ impl InformerStats {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryStats {
-    /// All [`Lazy`](crate::Lazy) objects that exist: those in the cache, and older states that the backlog or the program
+    /// All [`Lazy`](crate::lazy::Lazy) objects that exist: those in the cache, and older states that the backlog or the program
     /// still holds. `None` for other types, whose memory is not known.
     pub objects: Option<usize>,
     /// Keys, slots and the map from keys to slots.

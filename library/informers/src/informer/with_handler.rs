@@ -28,7 +28,7 @@ impl<K: Object> LowLevelInformer<K> {
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::Pod;
-    /// use kube_informers::informer::LowLevelInformer;
+    /// use kube_informers::LowLevelInformer;
     /// use kube_informers::{Event, ListWatch, Scope};
     /// use kube_testserver::{TestServer, builders::pod};
     ///

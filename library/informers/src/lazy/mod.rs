@@ -5,7 +5,8 @@
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::Pod;
-//! use kube_informers::{Event, Informer, Lazy};
+//! use kube_informers::lazy::Lazy;
+//! use kube_informers::{Event, Informer};
 //!
 //! # async fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
 //! let pods = Informer::<Lazy<Pod>>::all(client).start();
@@ -66,7 +67,8 @@
 //!
 //! ```
 //! # use k8s_openapi::api::core::v1::Pod;
-//! # use kube_informers::{Informer, Lazy, ObjectKey};
+//! # use kube_informers::lazy::Lazy;
+//! # use kube_informers::{Informer, ObjectKey};
 //! # fn before(pods: Informer<Pod>, key: ObjectKey) -> Result<(), Box<dyn std::error::Error>> {
 //! let pod = pods.lister().try_get(&key)?; // Arc<Pod>
 //! # Ok(())
@@ -84,7 +86,8 @@
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::Secret;
-//! use kube_informers::{Informer, Lazy};
+//! use kube_informers::lazy::Lazy;
+//! use kube_informers::Informer;
 //!
 //! # fn example(client: kube::Client) {
 //! let secrets = Informer::<Lazy<Secret>>::all(client).try_transform(|mut secret| {
@@ -125,7 +128,7 @@ use crate::object::{DecodedOnAccess, Object, OwnerRef};
 use context::ResolvedPath;
 use decoded::InFlight;
 
-pub use crate::codec::Validate;
+pub use crate::codec::holding::Validate;
 use context::{Context, SourceContext};
 pub(crate) use error::LazyError;
 pub use kube_protobuf::path::{self, FieldPath, PathError};
@@ -227,7 +230,8 @@ impl<K> Lazy<K> {
     ///
     /// ```
     /// # use k8s_openapi::api::core::v1::Pod;
-    /// # use kube_informers::{Lazy, lazy::LazyError};
+    /// # use kube_informers::error::LazyError;
+    /// # use kube_informers::lazy::Lazy;
     /// #[derive(serde::Deserialize)]
     /// struct Placement {
     ///     spec: Spec,
@@ -345,7 +349,8 @@ impl<K> Lazy<K> {
     ///
     /// ```
     /// # use k8s_openapi::api::core::v1::Pod;
-    /// # use kube_informers::{Event, Lazy};
+    /// # use kube_informers::lazy::Lazy;
+    /// # use kube_informers::Event;
     /// # fn example(event: Event<Lazy<Pod>>) -> bool {
     /// // Whether an event is more than an update of the status. An object that cannot be read is worth a look.
     /// match &event {

@@ -33,7 +33,7 @@ use kube::core::{ApiResource, DynamicObject};
 ///
 /// - `Config::default_retry` repeats rejected requests inside the client. It has no effect on these requests.
 /// - `Config::read_timeout` ends every watch that is silent for this long, with [`SourceError::Transport`]. The watch
-///   is resumed. Create the client with [`kube_informers::client`](crate::client), which disables the setting.
+///   is resumed. kube leaves it unset; keep it so, because informers have deadlines of their own.
 ///
 /// A scope or an encoding that does not fit the resource is reported by the first request, or by [`check`](Self::check).
 #[doc(alias = "NewListWatchFromClient")]
@@ -104,9 +104,8 @@ impl<K: FromWire> ListWatch<K> {
 
 impl ListWatch<DynamicObject> {
     /// Creates a source of dynamic objects.
-    #[doc(alias = "ForResource")]
     #[inline]
-    pub fn for_resource(client: kube::Client, resource: &ApiResource, scope: Scope) -> Self {
+    pub fn dynamic(client: kube::Client, resource: &ApiResource, scope: Scope) -> Self {
         Self::projected(client, resource, scope)
     }
 }

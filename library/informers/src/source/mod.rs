@@ -7,7 +7,7 @@ mod functions;
 mod get;
 mod gzip;
 mod identity;
-mod listwatch;
+pub(crate) mod listwatch;
 mod reading;
 mod request;
 mod resource;
@@ -25,7 +25,8 @@ use crate::key::ObjectKey;
 use crate::shard::Shard;
 
 pub(crate) use crate::codec::EncodingError;
-pub use crate::codec::{Encoding, FromWire};
+pub use crate::codec::encoding::Encoding;
+pub use crate::codec::from_wire::FromWire;
 pub use crate::wire::{
     ApiError, Fetched, Identity, Known, KnownObjects, LimitExceeded, ListItem, ListMeta, SourceError,
     StatusCause, WatchItem,
@@ -33,7 +34,7 @@ pub use crate::wire::{
 pub use functions::FnSource;
 pub(crate) use get::get;
 pub use identity::ObjectIdentity;
-pub use listwatch::ListWatch;
+pub(crate) use listwatch::ListWatch;
 pub use request::Query;
 pub use resource::{KnownResource, ResourceType};
 #[cfg(any(test, feature = "test-util"))]

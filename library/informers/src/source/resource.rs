@@ -28,10 +28,10 @@ pub struct ResourceType {
 }
 
 /// A type whose resource is known at compile time: every [`kube::Resource`] without run-time parameters, and
-/// [`Lazy`](crate::Lazy) objects of such a type.
+/// [`Lazy`](crate::lazy::Lazy) objects of such a type.
 #[diagnostic::on_unimplemented(
     message = "the resource of `{Self}` is not known at compile time",
-    note = "name the resource: `Informer::projected(client, &api_resource, scope)` or `Informer::for_resource(..)`"
+    note = "name the resource: `Informer::projected(client, &api_resource, scope)` or `Informer::dynamic(..)`"
 )]
 pub trait KnownResource: 'static {
     /// The resource.

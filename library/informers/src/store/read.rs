@@ -37,7 +37,7 @@ pub const NAMESPACE_INDEX: &str = "namespace";
 /// Cached objects cannot be modified, so there is no counterpart of client-go's mutation detector:
 ///
 /// ```compile_fail,E0594
-/// # use kube_informers::store::Store;
+/// # use kube_informers::Store;
 /// # fn label(store: &Store<k8s_openapi::api::core::v1::Pod>) {
 /// if let Some(pod) = store.get(("shop", "cart")) {
 ///     pod.metadata.name = None;

@@ -85,7 +85,7 @@ fn a_malformed_kubeconfig_is_rejected_with_a_clear_error() {
 #[tokio::test]
 async fn an_unreachable_server_is_reported() {
     let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-    let client = kube_informers::client(config).unwrap();
+    let client = kube::Client::try_from(config).unwrap();
     let informer = Informer::<Pod>::all(client).start();
 
     let failed_attempt = async {
@@ -389,7 +389,7 @@ async fn bytes_that_break_a_list_never_empty_the_cache() {
 /// An item without a name may be any object that is missing from the list.
 #[tokio::test(start_paused = true)]
 async fn a_list_of_unidentifiable_items_does_not_empty_the_cache() {
-    use kube_informers::informer::QueueKind;
+    use kube_informers::QueueKind;
     for queue in [QueueKind::default(), QueueKind::Keyed { capacity: 10 }] {
         for build in [pods, paged_pods] {
             let server = TestServer::new();

@@ -1,4 +1,4 @@
-//! `kube_informers::client`: one client for informers and for the user's own requests.
+//! One client for informers and for the user's own requests.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -16,7 +16,7 @@ async fn a_throttled_write_succeeds_on_the_second_attempt() {
     let mut config = server.config().unwrap();
     // kube's default, which the configurations of the test server switch off.
     config.default_retry = true;
-    let client = kube_informers::client(config).unwrap();
+    let client = kube::Client::try_from(config).unwrap();
 
     let pods: Api<Pod> = Api::namespaced(client, "shop");
     let created = pods

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use kube_informers::handler::HandlerOptions;
 use kube_informers::reflector::{BackoffConfig, InitialList, Jitter, ReflectorConfig};
 use kube_informers::source::{ApiError, ListAnswer, Script, WatchAnswer};
-use kube_informers::{Event, HandlerOptions, Informer, SharedInformerFactory};
+use kube_informers::{Event, Informer, SharedInformerFactory};
 use kube_testserver::TestServer;
 
 use crate::support::{pass, pod_at, seconds, within};

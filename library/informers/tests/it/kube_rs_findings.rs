@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube_informers::handler::Backlog;
+use kube_informers::handler::HandlerOptions;
 use kube_informers::reflector::{InitialList, ReflectorState};
-use kube_informers::{Event, HandlerOptions, Informer, ListWatch, Scope};
+use kube_informers::{Event, Informer, ListWatch, Scope};
 use kube_testserver::builders::{Build, config_map, pod};
 use kube_testserver::{Fault, RequestMatcher, TestServer, Verb};
 use parking_lot::Mutex;

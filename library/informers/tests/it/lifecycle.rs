@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube_informers::QueueKind;
 use kube_informers::handler::OnPanic;
-use kube_informers::informer::QueueKind;
+use kube_informers::handler::{HandlerOptions, blocking};
 use kube_informers::reflector::ReflectorState;
-use kube_informers::{Event, HandlerOptions, Informer, InformerBuilder, Registration, blocking};
+use kube_informers::{Event, Informer, InformerBuilder, Registration};
 use kube_testserver::builders::pod;
 use kube_testserver::{Fault, RequestMatcher, TestServer, Verb};
 use tokio::runtime::Handle;

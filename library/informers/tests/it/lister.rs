@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetSpec, Deployment, ReplicaSe
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use kube::api::PostParams;
-use kube_informers::lister::NotFoundError;
+use kube_informers::error::NotFoundError;
 use kube_informers::source::ResourceType;
 use kube_informers::store::StoreWriter;
 use kube_informers::{Informer, Lister, Object, ObjectKey, Selector, indexes};

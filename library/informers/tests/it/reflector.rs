@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use futures_core::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
+use kube_informers::LowLevelInformer;
 use kube_informers::delta::Delta;
-use kube_informers::informer::LowLevelInformer;
 use kube_informers::quarantine::{BadObject, Problem};
 use kube_informers::queue::InOrderQueue;
 use kube_informers::reflector::{Reflector, ReflectorState, Resume};

@@ -6,8 +6,9 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use kube_informers::handler::{HandlerOptions, blocking};
 use kube_informers::source::{ListAnswer, Script};
-use kube_informers::{Event, HandlerOptions, Informer, SharedInformerFactory, blocking};
+use kube_informers::{Event, Informer, SharedInformerFactory};
 use kube_testserver::{TestServer, builders};
 use tokio::time::{Instant, timeout};
 

@@ -39,7 +39,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     ("wire", &["quarantine"]),
-    ("client", &[]),
     ("delta", &["key", "object", "quarantine", "shard"]),
     ("target", &["delta", "key", "object", "quarantine"]),
     (
@@ -122,7 +121,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "informer",
         &[
             "errors",
-            "client",
             "codec",
             "delta",
             "dispatcher",

@@ -119,7 +119,8 @@ impl Default for ShardConfig {
 /// # async fn example(client: kube::Client, pod_name: String) -> Result<(), Box<dyn std::error::Error>> {
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use kube_informers::shard::ShardField;
-/// use kube_informers::{Informer, Scope, Shard};
+/// use kube_informers::shard::Shard;
+/// use kube_informers::{Informer, Scope};
 /// use tokio_util::sync::CancellationToken;
 ///
 /// let nothing = Shard::nothing(ShardField::Uid);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use kube_informers::Shard;
+use kube_informers::shard::Shard;
 use kube_leases::{
     Candidate, Election, ElectionConfig, Failure, LeaseName, ShardConfig, ShardGroup, ShardMember,
 };

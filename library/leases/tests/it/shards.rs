@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
+use kube_informers::shard::Shard;
 use kube_informers::shard::{ShardField, ShardRange};
-use kube_informers::{Informer, Scope, Shard};
+use kube_informers::{Informer, Scope};
 use kube_leases::{Change, ConfigError, Failure, ShardConfig, ShardGroup, ShardMember};
 use kube_testserver::builders::config_map;
 use kube_testserver::{Fault, RequestMatcher, TestServer, Verb};

@@ -7,7 +7,8 @@ use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::core::{ApiResource, DynamicObject};
-use kube_informers::{Informer, Lazy, Object, Scope};
+use kube_informers::lazy::Lazy;
+use kube_informers::{Informer, Object, Scope};
 use kube_runtime::reflector::ObjectRef;
 use kube_runtime_informers::{reflected, reflected_with, touched, touched_lazy};
 use kube_testserver::TestServer;
@@ -168,7 +169,7 @@ async fn kinds_known_at_run_time_can_be_reflected() {
     let server = TestServer::new();
     server.create(pod("shop", "cart"));
     let resource = ApiResource::erase::<Pod>(&());
-    let pods = Informer::<DynamicObject>::for_resource(server.client(), &resource, Scope::all()).start();
+    let pods = Informer::<DynamicObject>::dynamic(server.client(), &resource, Scope::all()).start();
 
     let (objects, store) = reflected_with(&pods, resource.clone());
     let object = soon("an object", pin!(objects).next()).await.unwrap();

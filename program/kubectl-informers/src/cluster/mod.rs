@@ -169,7 +169,7 @@ impl Cluster {
         // A failure is shown at once. kube would retry a discovery request for longer than a user waits.
         config.default_retry = false;
         let user = config.auth_info.clone();
-        let client = kube_informers::client(config).map_err(|error| no_client(error, &user))?;
+        let client = kube::Client::try_from(config).map_err(|error| no_client(error, &user))?;
         Ok(Self {
             client,
             server,

@@ -4,8 +4,8 @@ use std::error::Error;
 
 use bytes::Bytes;
 use kube::core::DynamicObject;
-use kube_informers::Lazy;
 use kube_informers::codec::{Codec, Decoding, Expected};
+use kube_informers::lazy::Lazy;
 use kube_informers::lazy::Validate;
 use kube_informers::source::{Fetched, ListItem};
 use serde_json::{Value, json};

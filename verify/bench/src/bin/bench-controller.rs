@@ -11,7 +11,7 @@ use kube_informers_bench::peer::{self, Meter, Options};
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = Options::from_arguments()?;
-    let client = kube_informers::client(options.config().await?)?;
+    let client = kube::Client::try_from(options.config().await?)?;
     let source = ListWatch::<ConfigMap>::new(client.clone(), Scope::all().labels(SOURCES)?);
     let sources = Informer::from_list_watch(source.drop_managed_fields(true)).start();
     sources.synced().await?;

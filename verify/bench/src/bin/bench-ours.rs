@@ -7,10 +7,12 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{ConfigMap, Event as CoreEvent, Pod, Secret};
 use kube::core::PartialObjectMeta;
 use kube::{Client, Resource};
+use kube_informers::Store;
+use kube_informers::lazy::Lazy;
 use kube_informers::lazy::Validate;
 use kube_informers::source::{FromWire, ResourceType};
-use kube_informers::store::{Index, Store};
-use kube_informers::{Event, Informer, Lazy, ListWatch, Object, ObjectKey, Scope};
+use kube_informers::store::Index;
+use kube_informers::{Event, Informer, ListWatch, Object, ObjectKey, Scope};
 use kube_informers_bench::kind::Kind;
 use kube_informers_bench::peer::{self, Form, Meter, Options};
 use kube_informers_bench::pod::SENT;
@@ -212,7 +214,7 @@ type Error = Box<dyn std::error::Error>;
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     let options = Options::from_arguments()?;
-    let client = kube_informers::client(options.config().await?)?;
+    let client = kube::Client::try_from(options.config().await?)?;
     match options.kind {
         Kind::Pods => pods(client, &options).await,
         Kind::Secrets => of_kind::<Secret>(client, &options).await,

@@ -146,9 +146,9 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let options = Options::read(std::env::args().skip(1))?;
     let kubeconfig = Kubeconfig::read_from(&options.kubeconfig)?;
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    let client = kube_informers::client(config)?;
+    let client = kube::Client::try_from(config)?;
     let resource = resource(&client, &options.resource).await?;
-    let mut builder = Informer::for_resource(client, &resource, options.scope()?)
+    let mut builder = Informer::dynamic(client, &resource, options.scope()?)
         .configure(|config| config.watch_list = !options.no_watch_list)
         .encoding(options.encoding)?
         .on_stream_end(|end| eprintln!("{end:?}"));

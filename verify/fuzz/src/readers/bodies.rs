@@ -3,11 +3,12 @@
 use bytes::Bytes;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::DynamicObject;
+use kube_informers::Object;
 use kube_informers::codec::{Codec, Decoder, Decoding, Expected};
+use kube_informers::lazy::Lazy;
 use kube_informers::lazy::Validate;
 use kube_informers::sim::error_response;
 use kube_informers::source::{Fetched, FromWire, ListItem, SourceError, WatchItem};
-use kube_informers::{Lazy, Object};
 use kube_protobuf::envelope::{Envelope, ListMeta, to_body, to_list_body, to_watch_frame};
 use kube_protobuf::schema::{self, Message};
 use kube_protobuf::{MEDIA_TYPE, Options, TypeMeta, raw, ser};

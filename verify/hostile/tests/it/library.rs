@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_hostile::{Audience, HostileServer, Scenario};
+use kube_informers::ListWatch;
 use kube_informers::reflector::{Operation, ReflectorStats, Resume};
-use kube_informers::source::ListWatch;
 use kube_informers::{Event, Informer, Scope};
 use tokio::sync::Notify;
 
@@ -242,7 +242,7 @@ async fn a_scenario_can_be_served_on_a_socket() {
     let server = HostileServer::new(Scenario::named("html").unwrap());
     let serving = server.serve().await.unwrap();
     let config = kube::Config::new(serving.url().parse().unwrap());
-    let informer = Informer::<Pod>::namespaced(kube_informers::client(config).unwrap(), "shop").start();
+    let informer = Informer::<Pod>::namespaced(kube::Client::try_from(config).unwrap(), "shop").start();
 
     let error = informer.synced_within(Duration::from_secs(5)).await.unwrap_err();
 

@@ -31,7 +31,7 @@ async fn transport_errors_name_the_innermost_cause_and_the_usual_fix() {
         let open = endpoint.open().await.unwrap();
         let mut config = kube::Config::new(open.url().parse().unwrap());
         config.root_cert = open.authority_der().map(|authority| vec![authority]);
-        let client = kube_informers::client(config).unwrap();
+        let client = kube::Client::try_from(config).unwrap();
         let (failed, mut failures) = mpsc::unbounded_channel();
         let informer = Informer::<Pod>::namespaced(client, "shop")
             .on_stream_end(move |end| {

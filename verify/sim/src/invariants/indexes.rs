@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kube_informers::store::{Index, Store};
+use kube_informers::Store;
+use kube_informers::store::Index;
 use kube_informers::{Event, Object};
 
 use super::{Check, violated};

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_informers::Shard;
+use kube_informers::shard::Shard;
 use kube_informers::source::{ListRequest, VersionMatch, WatchRequest};
 use parking_lot::Mutex;
 use tokio::time::Instant;

@@ -18,8 +18,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use kube_informers::HandlerOptions;
+use kube_informers::Store;
 use kube_informers::handler::Backlog;
+use kube_informers::handler::HandlerOptions;
 use kube_informers::queue::Batch;
 use kube_informers::reflector::{
     InitialList, Jitter, Reflector, ReflectorConfig, ReflectorHandle, ReflectorState,
@@ -27,7 +28,7 @@ use kube_informers::reflector::{
 use kube_informers::sim::{
     DeltaFifo, DeltaQueue, DeltaWriter, Dispatcher, InOrderQueue, Origin, Prepared, follow_shard, start,
 };
-use kube_informers::store::{Index, Store};
+use kube_informers::store::Index;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

@@ -1,7 +1,7 @@
 //! The shard of the informer: moved by the tape, as `Informer::set_shard` does.
 
-use kube_informers::Shard;
 use kube_informers::delta::Delta;
+use kube_informers::shard::Shard;
 use kube_informers::sim::ShardTracker;
 use tokio::time::Instant;
 

@@ -6,12 +6,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use kube_informers::Store;
 use kube_informers::delta::{Delta, Replacement};
 use kube_informers::handler::Backlog;
+use kube_informers::handler::HandlerOptions;
 use kube_informers::sim::{DeltaQueue, DeltaWriter, Dispatcher, InOrderQueue, Origin, subscription};
-use kube_informers::store::Store;
 use kube_informers::target::Target;
-use kube_informers::{Event, HandlerOptions, Subscription};
+use kube_informers::{Event, Subscription};
 use kube_informers_core::tasks::lock::before_lock;
 use kube_sim::object::Thing;
 use kube_workqueue::WorkQueue;

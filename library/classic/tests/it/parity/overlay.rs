@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use kube_informers::lazy::Lazy;
 use kube_informers::store::StoreWriter;
-use kube_informers::{Cause, Event, Informer, Lazy, Object};
+use kube_informers::{Cause, Event, Informer, Object};
 use kube_informers_classic::{Overlay, OverlayOptions};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, pod};

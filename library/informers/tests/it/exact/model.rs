@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::Shard;
+use kube_informers::shard::Shard;
 use kube_informers::shard::{ShardField, shard_hash};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, pod};

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use kube_informers::QueueKind;
 use kube_informers::handler::Backlog;
-use kube_informers::informer::QueueKind;
+use kube_informers::handler::HandlerOptions;
 use kube_informers::reflector::Jitter;
+use kube_informers::shard::Shard;
 use kube_informers::shard::{ShardField, ShardRange};
-use kube_informers::{Event, HandlerOptions, Informer, Object, Registration, Scope, Shard};
+use kube_informers::{Event, Informer, Object, Registration, Scope};
 use kube_testserver::TestServer;
 
 use super::faults;

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
-use kube_informers::informer::QueueKind;
+use kube_informers::QueueKind;
 use kube_informers::source::ResourceType;
 use kube_informers::{Informer, Object, Scope};
 use kube_testserver::TestServer;

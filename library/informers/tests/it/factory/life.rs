@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube_informers::handler::HandlerOptions;
 use kube_informers::handler::OnPanic;
 use kube_informers::source::ListerWatcher;
 use kube_informers::source::{Known, ListRequest, ListStream, WatchRequest, WatchStream};
-use kube_informers::{Event, HandlerOptions, Informer};
+use kube_informers::{Event, Informer};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{config_map, pod};
 

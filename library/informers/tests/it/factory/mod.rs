@@ -8,8 +8,8 @@ mod life;
 mod options;
 mod sync;
 
+use kube_informers::FactoryBuilder;
 use kube_informers::SharedInformerFactory;
-use kube_informers::factory::FactoryBuilder;
 use kube_informers::reflector::Jitter;
 use kube_testserver::TestServer;
 

@@ -2,8 +2,9 @@
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::core::{ApiResource, GroupVersionKind};
+use kube_informers::Scope;
+use kube_informers::handler::HandlerOptions;
 use kube_informers::source::Encoding;
-use kube_informers::{HandlerOptions, Scope};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, config_map, pod};
 

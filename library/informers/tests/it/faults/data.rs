@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
+use kube_informers::handler::HandlerOptions;
 use kube_informers::quarantine::Problem;
-use kube_informers::{Cause, Event, HandlerOptions, Informer, ListWatch, Scope};
+use kube_informers::{Cause, Event, Informer, ListWatch, Scope};
 use kube_testserver::builders::{Build, pod};
 use kube_testserver::{Poison, TestServer, Verb};
 use parking_lot::Mutex;

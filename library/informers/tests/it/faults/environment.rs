@@ -63,7 +63,7 @@ async fn f25_a_refusal_is_reported_to_the_waiting_caller_and_does_not_fill_the_l
 async fn f37_more_watches_than_an_http2_connection_has_streams_are_all_served() {
     const WATCHES: usize = 120;
     let server = TestServer::start().await.expect("it listens");
-    let client = kube_informers::client(server.config().unwrap()).unwrap();
+    let client = kube::Client::try_from(server.config().unwrap()).unwrap();
     let informers: Vec<_> = (0..WATCHES)
         .map(|number| Informer::<ConfigMap>::namespaced(client.clone(), &format!("ns-{number}")).start())
         .collect();
@@ -129,7 +129,7 @@ async fn f38_a_backend_that_does_not_answer_is_left_for_another_one() {
     let (url, accepted) = balancer(address).await;
     let mut config = server.config().unwrap();
     config.cluster_url = url.parse().unwrap();
-    let client = kube_informers::client(config).unwrap();
+    let client = kube::Client::try_from(config).unwrap();
     let informer = Informer::<Pod>::all(client)
         .configure(|config| {
             config.deadlines.end_marker = Duration::from_millis(500);

@@ -7,9 +7,10 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use kube_informers::Event;
 use kube_informers::handler::Delivery;
+use kube_informers::handler::{AsyncEventHandler, EventHandler, HandlerOptions, blocking, filtered};
 use kube_informers::source::SourceError;
-use kube_informers::{AsyncEventHandler, Event, EventHandler, HandlerOptions, blocking, filtered};
 use kube_testserver::builders::{Build, pod};
 use kube_testserver::{Fault, RequestMatcher, TestServer};
 use parking_lot::Mutex;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_informers::SharedInformerFactory;
-use kube_informers::informer::{Readiness, ReadinessProblem};
+use kube_informers::readiness::{Readiness, ReadinessProblem};
 use kube_testserver::builders::{config_map, pod};
 use kube_testserver::{Fault, RequestMatcher, TestServer};
 

@@ -59,7 +59,7 @@ async fn cluster_scoped_objects_have_no_namespace() {
 async fn dynamic_objects_reach_cache_and_handlers() {
     let server = with_one_pod();
     let resource = ApiResource::erase::<Pod>(&());
-    let informer = synced(Informer::<DynamicObject>::for_resource(
+    let informer = synced(Informer::<DynamicObject>::dynamic(
         server.client(),
         &resource,
         Scope::all(),
@@ -78,7 +78,7 @@ async fn a_dynamic_object_that_is_nested_too_deep_is_quarantined() {
     server.create(pod("ns", "deep"));
     server.poison("pods", "ns/deep", Poison::TooDeep(100_000));
     let resource = ApiResource::erase::<Pod>(&());
-    let informer = synced(Informer::<DynamicObject>::for_resource(
+    let informer = synced(Informer::<DynamicObject>::dynamic(
         server.client(),
         &resource,
         Scope::all(),
@@ -182,7 +182,7 @@ async fn one_client_serves_informers_of_all_kinds() {
     let client = server.client();
     let resource = ApiResource::erase::<Pod>(&());
     let typed = synced(Informer::<Pod>::all(client.clone())).await;
-    let dynamic = synced(Informer::for_resource(client.clone(), &resource, Scope::all())).await;
+    let dynamic = synced(Informer::dynamic(client.clone(), &resource, Scope::all())).await;
     let metadata = synced(Informer::<PartialObjectMeta<Pod>>::all(client)).await;
     server.create(pod("ns", "b"));
     wait_for("all caches have it", || {

@@ -1,13 +1,13 @@
 //! Namespaces that come and go while an informer runs. `exact` runs the same with random writes and faults.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
+use kube_informers::QueueKind;
 use kube_informers::error::{ScopeError, WaitError};
-use kube_informers::informer::{QueueKind, Readiness, ReadinessProblem};
+use kube_informers::readiness::{Readiness, ReadinessProblem};
 use kube_informers::reflector::ReflectorState;
+use kube_informers::shard::Shard;
 use kube_informers::shard::{ShardField, ShardRange};
-use kube_informers::{
-    Informer, InformerBuilder, ObjectKey, Registration, Scope, Shard, SharedInformerFactory,
-};
+use kube_informers::{Informer, InformerBuilder, ObjectKey, Registration, Scope, SharedInformerFactory};
 use kube_testserver::builders::pod;
 use kube_testserver::{Fault, RequestMatcher, TestServer};
 

@@ -1,7 +1,7 @@
 //! Quarantine: what it lists, when it ends, and what the cache serves meanwhile.
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::informer::QueueKind;
+use kube_informers::QueueKind;
 use kube_informers::quarantine::Problem;
 use kube_informers::store::Served;
 use kube_testserver::builders::{Build, pod};

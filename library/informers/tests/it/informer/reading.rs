@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use kube_informers::Event;
+use kube_informers::QueueKind;
 use kube_informers::error::WaitError;
-use kube_informers::informer::QueueKind;
-use kube_informers::{Event, HandlerOptions};
+use kube_informers::handler::HandlerOptions;
 use kube_testserver::builders::{Build, pod};
 use kube_testserver::{Fault, RequestMatcher, TestServer};
 use tokio::time::Instant;

@@ -183,7 +183,7 @@ async fn managed_fields_are_dropped_on_request() {
     server.create(with_fields);
 
     let kept = synced(Informer::<Pod>::all(server.client())).await;
-    let dropped = synced(Informer::<Pod>::all(server.client()).drop_managed_fields()).await;
+    let dropped = synced(Informer::<Pod>::all(server.client()).drop_managed_fields(true)).await;
 
     let fields = |informer: &Informer<Pod>| {
         informer

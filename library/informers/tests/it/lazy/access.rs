@@ -4,11 +4,11 @@ use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{ApiResource, DynamicObject};
 use kube_informers::error::{IndexError, LazyError};
+use kube_informers::lazy::Lazy;
+use kube_informers::shard::Shard;
 use kube_informers::shard::{ShardField, ShardRange};
 use kube_informers::source::Encoding;
-use kube_informers::{
-    Event, Informer, Lazy, ListWatch, Object, Scope, Selector, Shard, SharedInformerFactory,
-};
+use kube_informers::{Event, Informer, ListWatch, Object, Scope, Selector, SharedInformerFactory};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, pod, replica_set};
 use serde_json::{Value, json};

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{EnvVar, Pod};
+use kube_informers::lazy::Lazy;
 use kube_informers::source::Encoding;
-use kube_informers::{Informer, Lazy, ListWatch, Object, Scope, Selector};
+use kube_informers::{Informer, ListWatch, Object, Scope, Selector};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, pod, replica_set};
 use serde_json::json;

@@ -4,8 +4,10 @@ use std::sync::{Arc, Weak};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::handler::Backlog;
+use kube_informers::handler::HandlerOptions;
+use kube_informers::lazy::Lazy;
 use kube_informers::source::Encoding;
-use kube_informers::{Event, HandlerOptions, Informer, Lazy, ListWatch, Object, Scope};
+use kube_informers::{Event, Informer, ListWatch, Object, Scope};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, pod};
 use parking_lot::Mutex;

@@ -8,9 +8,10 @@ mod every_kind;
 mod validation;
 
 use k8s_openapi::api::core::v1::Pod;
+use kube_informers::lazy::Lazy;
 use kube_informers::reflector::Jitter;
 use kube_informers::source::Encoding;
-use kube_informers::{Informer, InformerBuilder, Lazy};
+use kube_informers::{Informer, InformerBuilder};
 use kube_testserver::TestServer;
 
 /// Both encodings, which must not differ in anything but cost.

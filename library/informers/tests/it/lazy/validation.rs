@@ -2,9 +2,10 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::error::LazyError;
+use kube_informers::lazy::Lazy;
 use kube_informers::lazy::Validate;
 use kube_informers::source::Encoding;
-use kube_informers::{Informer, Lazy, ListWatch, Object, Scope};
+use kube_informers::{Informer, ListWatch, Object, Scope};
 use kube_testserver::builders::pod;
 use kube_testserver::{Poison, TestServer};
 

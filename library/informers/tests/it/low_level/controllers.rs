@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::informer::LowLevelInformer;
+use kube_informers::LowLevelInformer;
 use kube_informers::source::{ListAnswer, WatchAnswer};
 use kube_informers::{Event, Object};
 use tokio_util::sync::CancellationToken;

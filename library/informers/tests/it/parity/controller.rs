@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex};
 use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::delta::{Delta, Tombstone};
-use kube_informers::informer::{LowLevelInformer, QueueKind};
+use kube_informers::handler::HandlerOptions;
 use kube_informers::queue::{DeltaQueue, InOrderQueue};
 use kube_informers::source::{Fetched, ListAnswer, ListItem, ListRequest, WatchAnswer};
 use kube_informers::source::{ListerWatcher, Script};
-use kube_informers::{Cause, Event, HandlerOptions, Informer, Object, ObjectKey};
+use kube_informers::{Cause, Event, Informer, Object, ObjectKey};
+use kube_informers::{LowLevelInformer, QueueKind};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{

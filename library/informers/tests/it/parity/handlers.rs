@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::{AsyncEventHandler, Cause, Event, EventHandler, Handlers, Object, blocking, filtered};
+use kube_informers::handler::{AsyncEventHandler, EventHandler, Handlers, blocking, filtered};
+use kube_informers::{Cause, Event, Object};
 
 fn pod(name: &str) -> Arc<Pod> {
     let mut pod = Pod::default();

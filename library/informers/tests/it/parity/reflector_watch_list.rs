@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::Pod;
+use kube_informers::LowLevelInformer;
 use kube_informers::delta::Delta;
-use kube_informers::informer::LowLevelInformer;
 use kube_informers::queue::{DeltaFifo, DeltaQueue, InOrderQueue};
 use kube_informers::reflector::{InitialList, ReflectorConfig, Resume, Transform};
 use kube_informers::source::{ListAnswer, WatchAnswer};

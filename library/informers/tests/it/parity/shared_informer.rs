@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::error::{StoppedError, SyncError};
+use kube_informers::handler::{HandlerOptions, blocking};
 use kube_informers::reflector::{ReflectorState, Resume};
 use kube_informers::source::{ApiError, ListAnswer};
 use kube_informers::source::{ListerWatcher, Script, SourceError};
-use kube_informers::{Event, HandlerOptions, Informer, blocking};
+use kube_informers::{Event, Informer};
 use tokio::time::Instant;
 
 use crate::support::{Delivered, Recorded, Tasks, api, list_first, ms, not_within, pod, seconds, within};

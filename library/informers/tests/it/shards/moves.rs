@@ -1,12 +1,13 @@
 //! Moving a shard: given-up ranges are evicted at once, gained ranges are fetched, and only differences are delivered.
 
 use k8s_openapi::api::core::v1::Pod;
+use kube_informers::QueueKind;
 use kube_informers::error::ScopeError;
-use kube_informers::informer::QueueKind;
 use kube_informers::queue::DEFAULT_BATCH;
 use kube_informers::reflector::{Jitter, ReflectorState};
+use kube_informers::shard::Shard;
 use kube_informers::shard::ShardField;
-use kube_informers::{Cause, Event, Informer, InformerBuilder, Scope, Shard};
+use kube_informers::{Cause, Event, Informer, InformerBuilder, Scope};
 use kube_testserver::{Fault, RequestMatcher, TestServer, Verb};
 use tokio::task::JoinSet;
 

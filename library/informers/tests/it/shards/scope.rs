@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
-use kube_informers::informer::QueueKind;
+use kube_informers::QueueKind;
 use kube_informers::reflector::ShardSupport;
+use kube_informers::shard::Shard;
 use kube_informers::shard::{ShardField, ShardRange};
 use kube_informers::source::Script;
 use kube_informers::source::{ListAnswer, WatchAnswer};
-use kube_informers::{Informer, Object, Scope, Shard, SharedInformerFactory};
+use kube_informers::{Informer, Object, Scope, SharedInformerFactory};
 use kube_testserver::{ApiError, Fault, Poison, RequestMatcher, TestServer};
 
 use super::support::*;
@@ -164,7 +165,7 @@ async fn metadata_and_dynamic_objects_can_be_sharded() {
         assert_eq!(cached(&metadata), stored_in(&server, &eighths(4..8)));
 
         let resource = ApiResource::erase::<Pod>(&());
-        let dynamic = Informer::<DynamicObject>::for_resource(server.client(), &resource, scope.clone());
+        let dynamic = Informer::<DynamicObject>::dynamic(server.client(), &resource, scope.clone());
         let dynamic = synced(dynamic).await;
         assert_eq!(cached(&dynamic), stored_in(&server, &shard));
         dynamic.set_shard(eighths(4..8)).unwrap();

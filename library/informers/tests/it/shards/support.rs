@@ -1,8 +1,9 @@
 //! A server with pods, and the pods of a shard.
 
 use k8s_openapi::api::core::v1::Pod;
+use kube_informers::Object;
+use kube_informers::shard::Shard;
 use kube_informers::shard::{Membership, ShardField, ShardRange, shard_hash, shard_membership};
-use kube_informers::{Object, Shard};
 use kube_testserver::TestServer;
 use kube_testserver::builders::pod;
 

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use kube_informers::Store;
 use kube_informers::delta::{Delta, Replacement};
 use kube_informers::quarantine::{BadObject, Problem};
 use kube_informers::sim::{Origin, Prepared};
-use kube_informers::store::{Index, Served, Snapshot, Store};
+use kube_informers::store::{Index, Served, Snapshot};
 use kube_informers::{Event, ObjectKey};
 use proptest::prelude::*;
 

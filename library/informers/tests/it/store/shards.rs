@@ -1,8 +1,8 @@
 //! A store that is restricted to a shard.
 
-use kube_informers::Shard;
 use kube_informers::delta::Delta;
 use kube_informers::quarantine::BadObject;
+use kube_informers::shard::Shard;
 use kube_informers::shard::{ShardField, ShardRange, shard_hash};
 use kube_informers::sim::{Applied, Origin, Prepared};
 

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::{Event, EventHandler};
+use kube_informers::Event;
+use kube_informers::handler::EventHandler;
 use tokio::sync::watch;
 
 /// A log of events. Clones are handles to the same log.

@@ -11,11 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use futures_util::{Stream, StreamExt};
+use kube_informers::shard::Shard;
 use kube_informers::source::{
     Known, ListItem, ListRequest, ListStream, ListerWatcher, ObjectIdentity, ResourceType, SourceError,
     WatchItem, WatchListSupport, WatchRequest, WatchStream,
 };
-use kube_informers::{ListWatch, ObjectKey, Shard};
+use kube_informers::{ListWatch, ObjectKey};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 

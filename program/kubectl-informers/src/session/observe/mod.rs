@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use kube_informers::handler::HandlerOptions;
 use kube_informers::lazy::Validate;
 use kube_informers::reflector::ReflectorState;
 use kube_informers::stats::InformerStats;
-use kube_informers::{HandlerOptions, Informer, ListWatch, Scope};
+use kube_informers::{Informer, ListWatch, Scope};
 use kube_informers_core::tasks::Task;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;

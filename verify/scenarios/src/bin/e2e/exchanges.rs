@@ -95,7 +95,7 @@ async fn client(kubeconfig: &Path, token: Option<&str>) -> Result<kube::Client, 
     let mut config = config.map_err(|error| error.to_string())?;
     // Every response is recorded, also those that kube would retry.
     config.default_retry = false;
-    kube_informers::client(config).map_err(|error| error.to_string())
+    kube::Client::try_from(config).map_err(|error| error.to_string())
 }
 
 impl kube_exchanges::Server for Real {

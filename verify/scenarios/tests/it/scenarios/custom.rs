@@ -125,7 +125,7 @@ impl Widgets {
 
     /// Retries quickly, so that the scenario does not wait long.
     fn observe(&self) -> Result<Observed<DynamicObject>, kube_informers::error::StoppedError> {
-        let informer = Informer::for_resource(self.client.clone(), &self.resource, Scope::all());
+        let informer = Informer::dynamic(self.client.clone(), &self.resource, Scope::all());
         Observed::start(informer.configure(|config| config.backoff.max = Duration::from_secs(1)))
     }
 }
@@ -246,7 +246,7 @@ async fn selectable_fields_of_a_custom_kind_can_be_selected(server: &Server) -> 
             .await?;
     }
     let scope = Scope::namespace(&namespace.name).fields("spec.size=2")?;
-    let observed = Observed::synced(Informer::for_resource(client.clone(), &widgets.resource, scope)).await?;
+    let observed = Observed::synced(Informer::dynamic(client.clone(), &widgets.resource, scope)).await?;
     let selection = ListParams::default().fields("spec.size=2");
     observed
         .assert_exact(std::slice::from_ref(&api), &selection)

@@ -113,7 +113,7 @@ async fn every_class_of_kind_is_watched_alike(server: &Server) -> Outcome {
             DynamicObject::new(&name, &resource).data(with_namespace(sort.body, &namespace.name));
         object.metadata.labels = Some([("scenario".to_owned(), label.clone())].into());
 
-        let informer = Informer::for_resource(
+        let informer = Informer::dynamic(
             client.clone(),
             &resource,
             scope.labels(&format!("scenario={label}"))?,

@@ -71,10 +71,10 @@ async fn unserved_kind_is_reported_and_retried(server: &Server) -> Outcome {
     let client = server.client()?;
     let group = format!("{}.example.com", unique("none"));
     let nowhere = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(&group, "v1", "Ghost"), "ghosts");
-    let ghosts = Observed::start(Informer::for_resource(client.clone(), &nowhere, Scope::all()))?;
+    let ghosts = Observed::start(Informer::dynamic(client.clone(), &nowhere, Scope::all()))?;
     // In a served group the response is a status, otherwise plain text.
     let in_core = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", "Ghost"), "ghosts");
-    let core = Observed::start(Informer::for_resource(client.clone(), &in_core, Scope::all()))?;
+    let core = Observed::start(Informer::dynamic(client.clone(), &in_core, Scope::all()))?;
 
     for (observed, words) in [
         (&ghosts, "404 page not found"),

@@ -198,7 +198,7 @@ async fn a_broken_watch_tells_what_came_before() {
 async fn a_refused_connection_is_recognised() {
     // Nothing listens on port 1, and no test can be given it.
     let uri = "http://127.0.0.1:1".parse().unwrap();
-    let client = crate::client(kube::Config::new(uri)).unwrap();
+    let client = kube::Client::try_from(kube::Config::new(uri)).unwrap();
 
     let mut items = pods_of(&client).list(ListRequest::default(), None);
     let error = items.next().await.unwrap().err().unwrap();

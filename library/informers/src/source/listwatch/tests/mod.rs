@@ -212,12 +212,7 @@ async fn every_sort_of_object_has_its_path_and_its_accept_header() {
     list(&ListWatch::<Deployment>::new(client.clone(), all())).await;
     list(&ListWatch::<Node>::new(client.clone(), all())).await;
     let api = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v2", "Shop"));
-    list(&ListWatch::for_resource(
-        client.clone(),
-        &api,
-        Scope::namespace("x"),
-    ))
-    .await;
+    list(&ListWatch::dynamic(client.clone(), &api, Scope::namespace("x"))).await;
     list(&ListWatch::<DynamicObject>::with(client.clone(), &api, all())).await;
     assert_eq!(
         seen.uris(),
@@ -433,7 +428,7 @@ async fn protobuf_is_requested_for_kinds_with_a_schema() {
     let (client, seen) = client(|| ok(TWO_PODS));
     let dynamic = |group: &str, kind: &str| {
         let api = ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", kind));
-        ListWatch::for_resource(client.clone(), &api, Scope::all())
+        ListWatch::dynamic(client.clone(), &api, Scope::all())
     };
 
     assert_eq!(accept(&pods_of(&client), &seen).await, PROTOBUF);
@@ -461,7 +456,7 @@ async fn protobuf_is_requested_for_kinds_with_a_schema() {
 async fn protobuf_of_a_kind_without_a_schema_is_an_error() {
     let (client, seen) = client(|| ok(TWO_PODS));
     let api = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Shop"));
-    let shops = || ListWatch::for_resource(client.clone(), &api, Scope::all());
+    let shops = || ListWatch::dynamic(client.clone(), &api, Scope::all());
     let message = "example.com/v1/Shop has no protobuf schema: request JSON or `Encoding::Auto`";
 
     let chosen = shops().encoding(Encoding::Protobuf);

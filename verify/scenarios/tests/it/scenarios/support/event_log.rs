@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kube_informers::{Cause, Event, EventHandler, Object, ObjectKey, ResourceVersion};
+use kube_informers::handler::EventHandler;
+use kube_informers::{Cause, Event, Object, ObjectKey, ResourceVersion};
 use kube_informers_e2e::TIMEOUT;
 use tokio::sync::watch;
 use tokio::time::timeout;
