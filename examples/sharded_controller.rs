@@ -166,7 +166,7 @@ async fn replica(
     });
 
     member.drive(stop, |shard| maps.set_shard(shard.clone())).await?;
-    queue.shutdown_with_drain().await;
+    queue.drain().await;
     working.join().await;
     maps.shutdown().await;
     Ok(())

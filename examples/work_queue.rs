@@ -75,7 +75,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     server.create(set);
     wait_for("its replica set leads to cart", || count("shop/cart") == 2).await?;
 
-    queue.shutdown_with_drain().await;
+    queue.drain().await;
     workers.join().await;
     factory.shutdown().await;
     server.assert_nothing_open();

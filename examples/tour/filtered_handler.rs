@@ -39,7 +39,7 @@ pub async fn run() -> Result<(), Box<dyn std::error::Error>> {
             pod.status.get_or_insert_default().phase = Some(phase.to_owned());
         });
     }
-    pods.wait_for(
+    pods.wait_for_within(
         &server.resource_version().to_string(),
         std::time::Duration::from_secs(5),
     )

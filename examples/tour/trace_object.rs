@@ -21,15 +21,15 @@ pub async fn run() -> Result<(), Box<dyn std::error::Error>> {
 
     println!("--- a pod is created");
     server.create(pod("shop", "cart"));
-    pods.wait_for(&server.resource_version().to_string(), Duration::from_secs(5))
+    pods.wait_for_within(&server.resource_version().to_string(), Duration::from_secs(5))
         .await?;
     println!("--- it gets a label");
     server.modify::<Pod>("shop", "cart", |pod| *pod = pod.clone().label("tier", "front"));
-    pods.wait_for(&server.resource_version().to_string(), Duration::from_secs(5))
+    pods.wait_for_within(&server.resource_version().to_string(), Duration::from_secs(5))
         .await?;
     println!("--- it is deleted");
     server.delete::<Pod>("shop", "cart");
-    pods.wait_for(&server.resource_version().to_string(), Duration::from_secs(5))
+    pods.wait_for_within(&server.resource_version().to_string(), Duration::from_secs(5))
         .await?;
 
     pods.drain_within(Duration::from_secs(5)).await;

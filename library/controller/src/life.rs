@@ -146,9 +146,7 @@ impl<T: Key + Sync + Debug> Life<T> {
                     );
                     drop(finished);
                     // Cancelled reconciles requeue their keys, so a drained queue means that all have ended.
-                    timeout(CANCEL_TIMEOUT, self.inflow.queue.shutdown_with_drain())
-                        .await
-                        .ok();
+                    timeout(CANCEL_TIMEOUT, self.inflow.queue.drain()).await.ok();
                     // The reason for the shutdown takes precedence.
                     return Err(reason.unwrap_or(RunError::Aborted {
                         controller: self.controller.clone(),
@@ -264,7 +262,7 @@ impl<T: Key> Inflow<T> {
             drop(feeding.registration.remove());
         }
         // Queued objects are part of the initial list of the next controller.
-        self.queue.shutdown_within(Duration::ZERO).await.ok();
+        self.queue.drain_within(Duration::ZERO).await.ok();
     }
 }
 

@@ -160,7 +160,7 @@ impl<T: Key> OwnWrites<T> {
         let wanted = object.clone();
         self.push(key, object, move |timeout| {
             let (cache, wanted, version) = (cache.clone(), wanted.clone(), version.clone());
-            Box::pin(async move { seen(cache.wait_for_key(&wanted, &version, timeout).await) })
+            Box::pin(async move { seen(cache.wait_for_key_within(&wanted, &version, timeout).await) })
         });
     }
 
@@ -177,7 +177,8 @@ impl<T: Key> OwnWrites<T> {
         self.push(key, object.clone(), move |timeout| {
             let (cache, wanted, condition) = (cache.clone(), wanted.clone(), condition.clone());
             Box::pin(async move {
-                let holds = cache.wait_until(|store| condition(store.get(&wanted).as_deref()), timeout);
+                let holds =
+                    cache.wait_until_within(|store| condition(store.get(&wanted).as_deref()), timeout);
                 match holds.await {
                     // Without an informer the controller ends as well.
                     Ok(()) | Err(WaitError::Stopped(_)) => Ok(()),

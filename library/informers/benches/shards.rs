@@ -183,7 +183,7 @@ fn replica(url: &str, replicas: u32) {
         let mut version = String::new();
         std::io::stdin().read_line(&mut version).expect("a version");
         informer
-            .wait_for(version.trim(), TIMEOUT)
+            .wait_for_within(version.trim(), TIMEOUT)
             .await
             .expect("it follows");
         println!(

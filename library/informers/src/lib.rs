@@ -56,6 +56,14 @@
 //! [`filtered`](handler::filtered) and [`blocking`](handler::blocking) adapt them, and [`handler`] shows how to write adapters. [`Subscription`] returns the
 //! same events as a stream.
 //!
+//! # Waiting
+//!
+//! Waits without a limit have a plain name: [`synced`](Informer::synced), [`wait_for`](Informer::wait_for),
+//! [`settled`](Informer::settled). The same wait with a deadline ends in `_within`:
+//! [`synced_within`](Informer::synced_within), [`wait_for_within`](Informer::wait_for_within),
+//! [`drain_within`](Informer::drain_within). Its error or report says what it was still waiting for. No other method takes
+//! a timeout, and every wait ends when the informer stops.
+//!
 //! # Testing
 //!
 //! The crate `kube-testserver` is an API server that runs inside a test. All time is tokio's, so tests can pause the clock:
@@ -141,7 +149,7 @@ pub use selector::Selector;
 pub use source::listwatch::ListWatch;
 pub use store::read::Store;
 pub use subscription::Subscription;
-pub use sync::{Synced, wait_for_sync};
+pub use sync::{Synced, wait_for_sync, wait_for_sync_within};
 pub use version::ResourceVersion;
 
 /// Whether all informers of a process are synced and current, for a readiness endpoint.

@@ -1,4 +1,4 @@
-//! `wait_for_sync`: waits for several informers, handlers and factories at once.
+//! `wait_for_sync` and `wait_for_sync_within`: wait for several informers, handlers and factories at once.
 
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use crate::informer::Informer;
 use crate::object::Object;
 use crate::reflector::{ReflectorHandle, SyncError};
 use crate::registration::Registration;
+use crate::time::FAR;
 
 /// Something that [`wait_for_sync`] can wait for: an [`Informer`], a [`Registration`], a [`SharedInformerFactory`], a
 /// [`ReflectorHandle`], and tuples and slices of references to them.
@@ -19,16 +20,25 @@ pub trait Synced {
     fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<SyncError>>;
 }
 
+/// Waits until all of these are synced, without a limit; [`wait_for_sync_within`] has one.
+///
+/// # Errors
+///
+/// One of them has stopped.
+pub async fn wait_for_sync(all: impl Synced) -> Result<(), SyncError> {
+    wait_for_sync_within(all, FAR).await
+}
+
 /// Waits until all of these are synced. They share the timeout.
 ///
 /// ```no_run
 /// # use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-/// # use kube_informers::{Informer, SharedInformerFactory, wait_for_sync};
+/// # use kube_informers::{Informer, SharedInformerFactory, wait_for_sync_within};
 /// # use std::time::Duration;
 /// # async fn example(
 /// #     pods: Informer<Pod>, maps: Informer<ConfigMap>, factory: SharedInformerFactory,
 /// # ) -> Result<(), Box<dyn std::error::Error>> {
-/// wait_for_sync((&pods, &maps, &factory), Duration::from_secs(60)).await?;
+/// wait_for_sync_within((&pods, &maps, &factory), Duration::from_secs(60)).await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -39,7 +49,7 @@ pub trait Synced {
 #[doc(alias = "WaitForCacheSync")]
 #[doc(alias = "WaitForNamedCacheSyncWithContext")]
 #[doc(alias = "WaitFor")]
-pub async fn wait_for_sync(all: impl Synced, timeout: Duration) -> Result<(), SyncError> {
+pub async fn wait_for_sync_within(all: impl Synced, timeout: Duration) -> Result<(), SyncError> {
     let missing = all.obstacles(timeout).await;
     match missing.is_empty() {
         true => Ok(()),

@@ -19,7 +19,7 @@
 //! queue.add("shop/cart".to_owned());
 //! queue.add("shop/cart".to_owned()); // still one run
 //!
-//! queue.shutdown_with_drain().await; // waits for queued keys and keys in flight
+//! queue.drain().await; // waits for queued keys and keys in flight
 //! workers.join().await;
 //! # }
 //! ```

@@ -241,7 +241,7 @@ impl<T: Key> WorkQueue<T> {
     /// Stops accepting keys; workers process what is queued, then [`get`](Self::get) returns `None`.
     ///
     /// Delayed keys are dropped, and so are retries of keys in flight; [`Stats::discarded`] counts them. Ends every
-    /// waiting [`shutdown_with_drain`](Self::shutdown_with_drain).
+    /// waiting [`drain`](Self::drain).
     #[doc(alias = "ShutDown")]
     pub fn shutdown(&self) {
         self.shared.close(true);
@@ -251,21 +251,21 @@ impl<T: Key> WorkQueue<T> {
     ///
     /// Differs from client-go, which waits only for keys in flight, because the caller of a drain expects all work to
     /// be done. This waits forever without workers, and in a worker that holds an item, which would wait for itself. A
-    /// later `shutdown` ends the wait, and [`shutdown_within`](Self::shutdown_within) limits it. If cancelled, the
+    /// later `shutdown` ends the wait, and [`drain_within`](Self::drain_within) limits it. If cancelled, the
     /// queue stays shut down.
     #[doc(alias = "ShutDownWithDrain")]
-    pub async fn shutdown_with_drain(&self) {
+    pub async fn drain(&self) {
         let number = self.shared.close(false);
         self.shared.drained(number).await;
     }
 
-    /// [Drains](Self::shutdown_with_drain) for at most `limit`, then drops the keys still queued, so that workers end
+    /// [Drains](Self::drain) for at most `limit`, then drops the keys still queued, so that workers end
     /// after the key in flight.
     ///
     /// # Errors
     ///
     /// [`Undrained`] reports what was not done when the limit passed, or when a `shutdown` ended the wait.
-    pub async fn shutdown_within(&self, limit: Duration) -> Result<(), Undrained> {
+    pub async fn drain_within(&self, limit: Duration) -> Result<(), Undrained> {
         let number = self.shared.close(false);
         let in_time = timeout(limit, self.shared.drained(number)).await.is_ok();
         let (undrained, gone) = self.shared.change(|state, now| {

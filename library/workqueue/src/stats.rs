@@ -31,7 +31,7 @@ pub struct Stats {
     /// Panics of workers, each also counted in `abandoned`.
     pub panics: u64,
     /// Keys dropped by a shutdown: delayed keys, retries and adds after it, and keys still queued at the timeout of
-    /// [`shutdown_within`](crate::WorkQueue::shutdown_within).
+    /// [`drain_within`](crate::WorkQueue::drain_within).
     pub discarded: u64,
 
     /// How long keys were outstanding before a worker took them.

@@ -32,7 +32,7 @@ use tokio::task::JoinSet;
 ///
 /// queue.add("shop/cart".to_owned());
 ///
-/// queue.shutdown_with_drain().await;
+/// queue.drain().await;
 /// workers.join().await;
 /// # }
 /// ```

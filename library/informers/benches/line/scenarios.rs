@@ -191,7 +191,7 @@ fn dispatch() {
             let run = task.run();
             let wait = async {
                 informer
-                    .wait_for(&(EVENTS + 1).to_string(), Duration::from_secs(300))
+                    .wait_for_within(&(EVENTS + 1).to_string(), Duration::from_secs(300))
                     .await
                     .expect("all events");
                 while informer.stats().backlog() > 0 {

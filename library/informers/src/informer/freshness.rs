@@ -22,7 +22,7 @@ impl<K: Object> Informer<K> {
     /// the cache.
     ///
     /// [`has_synced`](Self::has_synced) stays true once it is true, so it does not show whether the cache is current.
-    /// [`Readiness`](crate::informer::Readiness) combines both for all informers of a process.
+    /// [`Readiness`](crate::readiness::Readiness) combines both for all informers of a process.
     pub fn freshness(&self) -> Option<Duration> {
         self.shared.freshness()
     }

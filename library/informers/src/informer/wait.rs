@@ -9,7 +9,7 @@ use super::errors::WaitError;
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::store::Store;
-use crate::time::after;
+use crate::time::{FAR, after};
 use crate::version::ResourceVersion;
 
 impl<K: Object> Informer<K> {
@@ -24,9 +24,18 @@ impl<K: Object> Informer<K> {
     ///
     /// # Errors
     ///
-    /// The version is not a number and cannot be compared, the timeout elapsed, or the informer stopped.
+    /// The version is not a number and cannot be compared, or the informer stopped.
     #[doc(alias = "LastStoreSyncResourceVersion")]
-    pub async fn wait_for(&self, resource_version: &str, timeout: Duration) -> Result<(), WaitError> {
+    pub async fn wait_for(&self, resource_version: &str) -> Result<(), WaitError> {
+        self.wait_for_reached(None, resource_version, FAR).await
+    }
+
+    /// The same for at most `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// The same, or the timeout elapsed.
+    pub async fn wait_for_within(&self, resource_version: &str, timeout: Duration) -> Result<(), WaitError> {
         self.wait_for_reached(None, resource_version, timeout).await
     }
 
@@ -44,18 +53,32 @@ impl<K: Object> Informer<K> {
     /// #     maps: Informer<ConfigMap>, api: kube::Api<ConfigMap>, map: ConfigMap,
     /// # ) -> Result<(), Box<dyn std::error::Error>> {
     /// let created = api.create(&Default::default(), &map).await?;
-    /// maps.wait_for_object(&created, Duration::from_secs(5)).await?;
+    /// maps.wait_for_object_within(&created, Duration::from_secs(5)).await?;
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
     ///
-    /// The object has no resource version that can be compared, its namespace is outside the informer's scope, the timeout
-    /// elapsed, or the informer stopped.
-    pub async fn wait_for_object(&self, object: &impl Object, timeout: Duration) -> Result<(), WaitError> {
+    /// The object has no resource version that can be compared, its namespace is outside the informer's scope, or the
+    /// informer stopped.
+    pub async fn wait_for_object(&self, object: &impl Object) -> Result<(), WaitError> {
+        self.wait_for_object_within(object, FAR).await
+    }
+
+    /// The same for at most `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// The same, or the timeout elapsed.
+    pub async fn wait_for_object_within(
+        &self,
+        object: &impl Object,
+        timeout: Duration,
+    ) -> Result<(), WaitError> {
         let version = object.object_version().unwrap_or_default();
-        self.wait_for_key(&ObjectKey::of(object), version, timeout).await
+        self.wait_for_key_within(&ObjectKey::of(object), version, timeout)
+            .await
     }
 
     /// Like [`wait_for_object`](Self::wait_for_object), by key and resource version.
@@ -63,7 +86,16 @@ impl<K: Object> Informer<K> {
     /// # Errors
     ///
     /// The same.
-    pub async fn wait_for_key(
+    pub async fn wait_for_key(&self, key: &ObjectKey, resource_version: &str) -> Result<(), WaitError> {
+        self.wait_for_reached(Some(key), resource_version, FAR).await
+    }
+
+    /// The same for at most `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// The same, or the timeout elapsed.
+    pub async fn wait_for_key_within(
         &self,
         key: &ObjectKey,
         resource_version: &str,
@@ -80,20 +112,29 @@ impl<K: Object> Informer<K> {
     /// # use kube_informers::Informer;
     /// # use std::time::Duration;
     /// # async fn example(pods: Informer<Pod>) -> Result<(), Box<dyn std::error::Error>> {
-    /// pods.wait_until(|pods| pods.len() >= 3, Duration::from_secs(60)).await?;
+    /// pods.wait_until_within(|pods| pods.len() >= 3, Duration::from_secs(60)).await?;
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
     ///
-    /// The timeout elapsed, or the informer stopped.
+    /// The informer stopped.
     #[doc(alias = "Until")]
     #[doc(alias = "UntilWithoutRetry")]
     #[doc(alias = "ConditionFunc")]
     #[doc(alias = "PreconditionFunc")]
     #[doc(alias = "UntilWithSync")]
-    pub async fn wait_until(
+    pub async fn wait_until(&self, condition: impl FnMut(&Store<K>) -> bool) -> Result<(), WaitError> {
+        self.wait_until_within(condition, FAR).await
+    }
+
+    /// The same for at most `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// The same, or the timeout elapsed.
+    pub async fn wait_until_within(
         &self,
         mut condition: impl FnMut(&Store<K>) -> bool,
         timeout: Duration,

@@ -51,7 +51,7 @@ async fn an_object_is_requested_once_per_version() {
     let changed: Secret =
         server.modify::<Secret>("ns", "a", |secret| *secret = secret.clone().label("x", "1"));
     let version = changed.metadata.resource_version.unwrap();
-    metadata.wait_for(&version, secs(10)).await.unwrap();
+    metadata.wait_for_within(&version, secs(10)).await.unwrap();
     wait_for("the outdated object is dropped", || secrets.held().0 == 0).await;
     let second = secrets.fetch("ns/a").await.unwrap();
     assert_eq!(
@@ -186,7 +186,7 @@ async fn a_request_from_before_a_change_does_not_answer_a_caller_after_it() {
     assert!(futures_util::poll!(&mut early).is_pending());
 
     let new = server.modify::<Secret>("ns", "a", |secret| *secret = secret.clone().label("x", "1"));
-    metadata.wait_for(version(&new), secs(10)).await.unwrap();
+    metadata.wait_for_within(version(&new), secs(10)).await.unwrap();
     let late = secrets.fetch("ns/a");
     tokio::pin!(late);
     assert!(

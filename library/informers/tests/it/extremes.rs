@@ -52,7 +52,7 @@ async fn waits_accept_any_duration() {
             .await
             .unwrap();
         let version = informer.store().resource_version().unwrap();
-        within(seconds(1), informer.wait_for(&version, duration))
+        within(seconds(1), informer.wait_for_within(&version, duration))
             .await
             .unwrap();
         within(seconds(1), informer.drain_within(duration)).await;
@@ -77,7 +77,7 @@ async fn a_wait_that_cannot_succeed_pends_or_times_out_for_any_duration() {
         let informer = Informer::from_source(source).start();
         let waits = async {
             informer.synced_within(duration).await.ok();
-            informer.wait_for("100", duration).await.ok();
+            informer.wait_for_within("100", duration).await.ok();
         };
         tokio::time::timeout(seconds(5), waits).await.ok();
         informer.shutdown().await;

@@ -566,7 +566,7 @@ async fn waiting_callers_are_woken_by_shutdown() {
         tokio::join!(
             informer.synced(),
             informer.synced_within(minutes(60)),
-            informer.wait_for("5", minutes(60)),
+            informer.wait_for_within("5", minutes(60)),
             events.next(),
         )
     };

@@ -268,7 +268,7 @@ async fn common_indexes_are_shared_and_follow_changes() {
         pod.metadata.labels = Some([("app".to_owned(), "db".to_owned())].into());
     });
     let version = server.resource_version().to_string();
-    pods.wait_for(&version, secs(90)).await.unwrap();
+    pods.wait_for_within(&version, secs(90)).await.unwrap();
 
     assert_eq!(by_node.count("worker-2"), 2);
     assert_eq!((by_app.count("web"), again.count("db")), (2, 1));

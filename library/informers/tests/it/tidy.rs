@@ -149,7 +149,14 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     (
         "sync",
-        &["factory", "informer", "object", "reflector", "registration"],
+        &[
+            "factory",
+            "informer",
+            "object",
+            "reflector",
+            "registration",
+            "time",
+        ],
     ),
     (
         "factory",

@@ -104,7 +104,7 @@ async fn drain_accepts_any_limit() {
         let item = queue.get().await.unwrap();
         let draining = tokio::spawn({
             let queue = queue.clone();
-            async move { queue.shutdown_within(limit).await }
+            async move { queue.drain_within(limit).await }
         });
         tokio::time::sleep(millis(10)).await;
         item.forget();

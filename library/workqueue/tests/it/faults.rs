@@ -15,7 +15,7 @@ async fn f43_drain_waits_for_queued_keys_and_keys_in_flight() {
     queue.add("queued");
     let drain = tokio::spawn({
         let queue = queue.clone();
-        async move { queue.shutdown_with_drain().await }
+        async move { queue.drain().await }
     });
     let_others_run().await;
     assert!(
@@ -79,7 +79,7 @@ async fn f43_nothing_runs_after_a_shutdown() {
     let_others_run().await;
     let start = Instant::now();
 
-    queue.shutdown_with_drain().await;
+    queue.drain().await;
     workers.join().await;
 
     assert_eq!(start.elapsed(), Duration::ZERO, "no worker waits for a heartbeat");

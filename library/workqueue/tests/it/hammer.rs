@@ -176,7 +176,7 @@ async fn no_add_is_lost_when_workers_fail_panic_or_are_cancelled() {
     idle(&queue).await;
     assert_all_seen(&world);
 
-    timeout(Duration::from_secs(60), queue.shutdown_with_drain())
+    timeout(Duration::from_secs(60), queue.drain())
         .await
         .expect("drain should end");
     failing.join().await;
@@ -206,7 +206,7 @@ async fn drain_during_adds_ends_with_nothing_left() {
             tokio::task::yield_now().await;
         }
 
-        timeout(Duration::from_secs(60), queue.shutdown_with_drain())
+        timeout(Duration::from_secs(60), queue.drain())
             .await
             .expect("drain should end");
 

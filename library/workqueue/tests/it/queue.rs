@@ -18,7 +18,7 @@ impl Stop {
     async fn stop(self, queue: &WorkQueue<u32>) {
         match self {
             Stop::ShutDown => queue.shutdown(),
-            Stop::Drain => queue.shutdown_with_drain().await,
+            Stop::Drain => queue.drain().await,
         }
     }
 }
@@ -196,7 +196,7 @@ async fn drain_waits_for_keys_in_flight() {
 
     let drain = tokio::spawn({
         let queue = queue.clone();
-        async move { queue.shutdown_with_drain().await }
+        async move { queue.drain().await }
     });
     assert!(queue.get().await.is_none());
 
@@ -232,7 +232,7 @@ async fn shutdown_ends_a_waiting_drain() {
     let _second = take(&queue);
     let drain = tokio::spawn({
         let queue = queue.clone();
-        async move { queue.shutdown_with_drain().await }
+        async move { queue.drain().await }
     });
     assert!(queue.get().await.is_none());
     assert!(!drain.is_finished());
@@ -251,7 +251,7 @@ async fn drain_delivers_a_key_added_while_in_flight() {
     queue.add("foo");
     let drain = tokio::spawn({
         let queue = queue.clone();
-        async move { queue.shutdown_with_drain().await }
+        async move { queue.drain().await }
     });
     let_others_run().await;
     assert!(queue.get().await.is_none());

@@ -44,7 +44,7 @@ async fn delayed_keys_are_dropped_by_a_shutdown_and_counted() {
     queue.add_after("bar", millis(20));
     queue.add("bar");
 
-    queue.shutdown_with_drain().await_with_worker(&queue).await;
+    queue.drain().await_with_worker(&queue).await;
 
     let stats = queue.stats();
     assert_eq!((stats.delayed, stats.discarded), (0, 2));
@@ -69,7 +69,7 @@ async fn drain_of_an_idle_queue_returns_at_once() {
     let queue = WorkQueue::<u32>::default();
     queue.add_after(1, millis(10));
     let start = Instant::now();
-    queue.shutdown_with_drain().await;
+    queue.drain().await;
     assert_eq!(start.elapsed(), Duration::ZERO);
 }
 
@@ -81,7 +81,7 @@ async fn drain_after_shutdown_waits() {
     queue.shutdown();
     let drain = tokio::spawn({
         let queue = queue.clone();
-        async move { queue.shutdown_with_drain().await }
+        async move { queue.drain().await }
     });
     let_others_run().await;
     assert!(!drain.is_finished());
@@ -95,29 +95,29 @@ async fn drain_after_shutdown_waits() {
 async fn cancelled_drain_leaves_the_queue_shut_down() {
     let queue = WorkQueue::default();
     queue.add("foo");
-    let drain = tokio::time::timeout(millis(1), queue.shutdown_with_drain());
+    let drain = tokio::time::timeout(millis(1), queue.drain());
     assert!(drain.await.is_err());
     assert!(queue.is_shutting_down());
     take(&queue).done();
-    queue.shutdown_with_drain().await;
+    queue.drain().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_within_drains_before_the_timeout() {
+async fn drain_within_drains_before_the_timeout() {
     let queue = WorkQueue::default();
     let workers = workers(2, &queue, |_item| sleep(millis(10)));
     for key in 0..10 {
         queue.add(key);
     }
 
-    assert_eq!(queue.shutdown_within(Duration::from_secs(1)).await, Ok(()));
+    assert_eq!(queue.drain_within(Duration::from_secs(1)).await, Ok(()));
 
     assert_eq!(queue.stats().discarded, 0);
     workers.join().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_within_drops_queued_keys_at_the_timeout() {
+async fn drain_within_drops_queued_keys_at_the_timeout() {
     let queue = WorkQueue::default();
     let workers = workers(2, &queue, |_item| sleep(millis(10)));
     let start = Instant::now();
@@ -128,7 +128,7 @@ async fn shutdown_within_drops_queued_keys_at_the_timeout() {
     queue.add(0);
     queue.add_after(1, millis(1));
 
-    let undrained = queue.shutdown_within(millis(25)).await.unwrap_err();
+    let undrained = queue.drain_within(millis(25)).await.unwrap_err();
 
     // Key 0 was added again while it ran, so there were eleven runs to do. Three rounds of two have started.
     assert_eq!((undrained.queued, undrained.running), (5, 2));
@@ -143,13 +143,13 @@ async fn shutdown_within_drops_queued_keys_at_the_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_within_drops_the_second_run_of_a_key_in_flight() {
+async fn drain_within_drops_the_second_run_of_a_key_in_flight() {
     let queue = WorkQueue::default();
     queue.add("foo");
     let item = take(&queue);
     queue.add("foo");
 
-    let undrained = queue.shutdown_within(millis(1)).await.unwrap_err();
+    let undrained = queue.drain_within(millis(1)).await.unwrap_err();
 
     assert_eq!((undrained.queued, undrained.running), (1, 1));
     item.done();

@@ -252,7 +252,7 @@ async fn busy_worker_yields_to_other_tasks() {
     let_others_run().await;
 
     assert!(!queue.is_empty(), "the worker should have paused");
-    queue.shutdown_with_drain().await;
+    queue.drain().await;
     worker.await.unwrap();
 }
 

@@ -30,7 +30,7 @@ async fn workers_process_everything_and_end_with_the_queue() {
         queue.add(key);
     }
 
-    queue.shutdown_with_drain().await;
+    queue.drain().await;
     workers.join().await;
 
     let mut seen = seen.lock().unwrap().clone();
@@ -56,7 +56,7 @@ async fn one_key_is_in_flight_per_worker() {
         queue.add(key);
     }
 
-    queue.shutdown_with_drain().await;
+    queue.drain().await;
     workers.join().await;
 
     assert_eq!(most.load(Ordering::SeqCst), 3);
@@ -128,7 +128,7 @@ async fn errors_are_retried_until_success() {
     assert_eq!(runs.load(Ordering::SeqCst), 5);
     assert_eq!(queue.num_requeues(&1), 0);
     assert_eq!(queue.stats().panics, 0);
-    queue.shutdown_with_drain().await;
+    queue.drain().await;
     workers.join().await;
 }
 

@@ -272,7 +272,7 @@ fn a_key_is_never_with_two_workers_and_every_add_is_followed_by_a_run() {
             value.store(number, Ordering::SeqCst);
             queue.add(7);
         }
-        block_on(queue.shutdown_with_drain());
+        block_on(queue.drain());
         for worker in workers {
             worker.join().expect("a worker");
         }

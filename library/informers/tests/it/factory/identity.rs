@@ -161,7 +161,7 @@ async fn several_namespaces_are_one_cache_over_one_watch_each() {
     server.create(config_map("blog", "later"));
     server.create(config_map("bank", "elsewhere"));
     let version = server.resource_version().to_string();
-    maps.wait_for(&version, secs(120)).await.unwrap();
+    maps.wait_for_within(&version, secs(120)).await.unwrap();
 
     assert_eq!(names(&maps), ["later", "of-blog", "of-shop"]);
     assert_eq!(names(&same), names(&maps));

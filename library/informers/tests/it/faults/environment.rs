@@ -142,7 +142,7 @@ async fn f38_a_backend_that_does_not_answer_is_left_for_another_one() {
     informer.synced_within(secs(120)).await.expect("it syncs");
     server.create(pod("ns", "b"));
     informer
-        .wait_for(&server.resource_version().to_string(), secs(120))
+        .wait_for_within(&server.resource_version().to_string(), secs(120))
         .await
         .expect("the watch is on the healthy backend");
     assert!(accepted.load(Ordering::SeqCst) >= 2);

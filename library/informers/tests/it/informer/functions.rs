@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube_informers::source::{ListMeta, SourceError, WatchItem};
-use kube_informers::{Event, Informer, ListWatch, Object, SharedInformerFactory, wait_for_sync};
+use kube_informers::{
+    Event, Informer, ListWatch, Object, ObjectKey, SharedInformerFactory, wait_for_sync, wait_for_sync_within,
+};
 use kube_testserver::builders::pod as pod_in;
 use kube_testserver::{Fault, RequestMatcher, TestServer};
 use tokio::sync::broadcast;
@@ -99,14 +101,14 @@ async fn several_informers_and_a_factory_are_waited_for_together() {
     let maps = Informer::<ConfigMap>::all(server.client()).start();
     let handler = maps.add_event_handler(|_: Event<ConfigMap>| {}).unwrap();
 
-    let error = wait_for_sync((&pods, &maps, &factory), secs(5))
+    let error = wait_for_sync_within((&pods, &maps, &factory), secs(5))
         .await
         .unwrap_err();
     assert_eq!(error.missing().len(), 2, "{error}");
     assert!(error.to_string().contains("not started"), "{error}");
 
     factory.start();
-    wait_for_sync((&pods, &maps, &factory, &handler), secs(5))
+    wait_for_sync_within((&pods, &maps, &factory, &handler), secs(5))
         .await
         .unwrap();
 
@@ -114,7 +116,7 @@ async fn several_informers_and_a_factory_are_waited_for_together() {
     down.fault(RequestMatcher::any().forever(), Fault::status(403));
     let denied = Informer::<Pod>::all(down.client()).start();
     let since = tokio::time::Instant::now();
-    let error = wait_for_sync((&pods, &denied, &denied), secs(5))
+    let error = wait_for_sync_within((&pods, &denied, &denied), secs(5))
         .await
         .unwrap_err();
     assert_eq!(since.elapsed(), secs(5), "they share the timeout");
@@ -125,7 +127,7 @@ async fn several_informers_and_a_factory_are_waited_for_together() {
 async fn condition_on_the_cache_is_waited_for() {
     let server = TestServer::new();
     let informer = Informer::<Pod>::all(server.client()).start();
-    let waiting = informer.wait_until(|pods| pods.len() == 2, secs(60));
+    let waiting = informer.wait_until_within(|pods| pods.len() == 2, secs(60));
     let creating = async {
         for name in ["a", "b"] {
             pass(secs(1)).await;
@@ -136,7 +138,7 @@ async fn condition_on_the_cache_is_waited_for() {
     waited.unwrap();
 
     let error = informer
-        .wait_until(|pods| pods.is_empty(), secs(3))
+        .wait_until_within(|pods| pods.is_empty(), secs(3))
         .await
         .unwrap_err();
     assert_eq!(
@@ -144,6 +146,35 @@ async fn condition_on_the_cache_is_waited_for() {
         "the condition on the cache of pods in all namespaces does not hold after 3s; the informer is watching"
     );
     informer.shutdown().await;
-    let error = informer.wait_until(|_| false, secs(3)).await.unwrap_err();
+    let error = informer.wait_until_within(|_| false, secs(3)).await.unwrap_err();
     assert!(error.to_string().contains("has stopped"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn waits_without_a_limit_end_with_the_change_or_the_stop() {
+    let server = TestServer::new();
+    let informer = Informer::<Pod>::all(server.client()).start();
+    wait_for_sync(&informer).await.unwrap();
+
+    let late = async {
+        pass(minutes(24 * 60)).await;
+        server.create(pod_in("ns", "a"))
+    };
+    let (held, created) = tokio::join!(informer.wait_until(|pods| pods.len() == 1), late);
+    held.unwrap();
+    informer.wait_for_object(&created).await.unwrap();
+    let version = created.object_version().unwrap();
+    informer.wait_for(version).await.unwrap();
+    informer
+        .wait_for_key(&ObjectKey::of(&created), version)
+        .await
+        .unwrap();
+
+    let never = informer.wait_for("999999");
+    let stop = async {
+        pass(minutes(24 * 60)).await;
+        informer.shutdown().await
+    };
+    let (never, _) = tokio::join!(never, stop);
+    assert!(never.unwrap_err().is_stopped());
 }

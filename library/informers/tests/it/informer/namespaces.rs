@@ -300,7 +300,7 @@ async fn waiting_for_an_object_of_a_removed_namespace_ends_with_an_error() {
     let server = server();
     let informer = synced(pods(&server, &["a", "b"])).await;
     let key = ObjectKey::namespaced("b", "x");
-    let wait = informer.wait_for_key(&key, "999999", minutes(5));
+    let wait = informer.wait_for_key_within(&key, "999999", minutes(5));
     let (waited, ()) = tokio::join!(wait, async {
         settle().await;
         informer.set_namespaces(["a"]).unwrap();

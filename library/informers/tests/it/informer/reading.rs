@@ -61,7 +61,7 @@ async fn events_are_in_the_backlog_when_their_version_is_reached() {
             std::thread::yield_now();
         }
         let version = created.metadata.resource_version.unwrap();
-        informer.wait_for(&version, secs(60)).await.unwrap();
+        informer.wait_for_within(&version, secs(60)).await.unwrap();
         let pending = last.pending();
         assert!(
             pending + received.load(Ordering::SeqCst) >= number,
@@ -122,7 +122,10 @@ async fn own_write_can_be_awaited_and_read_back() {
     assert!(informer.store().is_empty());
 
     let since = tokio::time::Instant::now();
-    informer.wait_for(&written, secs(10)).await.expect("it comes");
+    informer
+        .wait_for_within(&written, secs(10))
+        .await
+        .expect("it comes");
     assert!(
         (secs(1)..secs(4)).contains(&since.elapsed()),
         "{:?}",
@@ -130,21 +133,21 @@ async fn own_write_can_be_awaited_and_read_back() {
     );
     assert_eq!(cached(&informer), [format!("ns/a@{written}")]);
     informer
-        .wait_for(&written, Duration::ZERO)
+        .wait_for_within(&written, Duration::ZERO)
         .await
         .expect("the version is already reached");
     informer
-        .wait_for("1", Duration::ZERO)
+        .wait_for_within("1", Duration::ZERO)
         .await
         .expect("an older version is already reached");
 
-    let error = informer.wait_for("99999", secs(3)).await.unwrap_err();
+    let error = informer.wait_for_within("99999", secs(3)).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         format!("the cache has not reached version 99999 after 3s; it is at {written}")
     );
     for nonsense in ["", "abc", "12x", "-3"] {
-        let error = informer.wait_for(nonsense, secs(3)).await.unwrap_err();
+        let error = informer.wait_for_within(nonsense, secs(3)).await.unwrap_err();
         assert!(
             matches!(error, WaitError::NotComparable(_)),
             "{nonsense}: {error}"
@@ -158,7 +161,7 @@ async fn waiting_for_a_version_before_the_first_list_works_too() {
     let written = server.create(pod("ns", "a")).metadata.resource_version.unwrap();
     let informer = pods(&server).start();
     informer
-        .wait_for(&written, secs(5))
+        .wait_for_within(&written, secs(5))
         .await
         .expect("the list includes it");
     assert_eq!(names(&informer), ["a"]);
@@ -200,10 +203,13 @@ async fn keyed_queue_leads_to_the_same_cache_and_reports_a_version_when_empty() 
     }
     let last = server.resource_version().to_string();
     keyed
-        .wait_for(&last, secs(5))
+        .wait_for_within(&last, secs(5))
         .await
         .expect("the queue is drained");
-    in_order.wait_for(&last, secs(5)).await.expect("it is cached");
+    in_order
+        .wait_for_within(&last, secs(5))
+        .await
+        .expect("it is cached");
     assert_eq!(cached(&keyed), stored(&server, "pods"));
     assert_eq!(cached(&keyed), cached(&in_order));
     assert_eq!(keyed.store().resource_version(), Some(last));

@@ -93,10 +93,10 @@ async fn several_namespaces_are_one_cache_with_one_version_each() {
 
     // Reading one's own write requires all members: the other one reaches the version by a bookmark.
     let written = server.create(pod("a", "y")).metadata.resource_version.unwrap();
-    let early = informer.wait_for(&written, secs(5)).await.unwrap_err();
+    let early = informer.wait_for_within(&written, secs(5)).await.unwrap_err();
     assert!(matches!(early, WaitError::Version { .. }), "{early}");
     informer
-        .wait_for(&written, minutes(3))
+        .wait_for_within(&written, minutes(3))
         .await
         .expect("a bookmark arrives");
 }
@@ -150,11 +150,11 @@ async fn waiting_for_an_object_needs_only_the_watch_of_its_namespace() {
     let since = tokio::time::Instant::now();
 
     let written = server.create(pod("a", "x"));
-    informer.wait_for_object(&written, secs(5)).await.unwrap();
+    informer.wait_for_object_within(&written, secs(5)).await.unwrap();
     assert!(since.elapsed() < secs(1), "{:?}", since.elapsed());
     assert!(informer.store().contains(("a", "x")));
     let version = written.metadata.resource_version.clone().unwrap();
-    let error = informer.wait_for(&version, secs(5)).await.unwrap_err();
+    let error = informer.wait_for_within(&version, secs(5)).await.unwrap_err();
     assert!(
         matches!(error, WaitError::Version { .. }),
         "the other watch has seen nothing: {error}"
@@ -163,13 +163,16 @@ async fn waiting_for_an_object_needs_only_the_watch_of_its_namespace() {
     // An object that was deleted meanwhile is no reason to wait.
     server.delete::<Pod>("a", "x");
     wait_for("it is deleted", || informer.store().is_empty()).await;
-    informer.wait_for_object(&written, secs(5)).await.unwrap();
+    informer.wait_for_object_within(&written, secs(5)).await.unwrap();
 
     let foreign = server.create(pod("c", "x"));
-    let error = informer.wait_for_object(&foreign, secs(5)).await.unwrap_err();
+    let error = informer
+        .wait_for_object_within(&foreign, secs(5))
+        .await
+        .unwrap_err();
     assert!(matches!(error, WaitError::OutsideScope { .. }), "{error}");
     let error = informer
-        .wait_for_object(&pod("a", "x"), secs(5))
+        .wait_for_object_within(&pod("a", "x"), secs(5))
         .await
         .unwrap_err();
     assert!(matches!(error, WaitError::NotComparable(_)), "{error}");

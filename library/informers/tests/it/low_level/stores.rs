@@ -10,7 +10,7 @@ use kube_informers::reflector::{Reflector, ReflectorHandle};
 use kube_informers::source::{ListAnswer, ListItem, ListMeta, WatchAnswer, WatchItem};
 use kube_informers::store::StoreWriter;
 use kube_informers::target::{ReflectorStore, StoreTarget, TargetError};
-use kube_informers::{Object, ObjectKey, wait_for_sync};
+use kube_informers::{Object, ObjectKey, wait_for_sync_within};
 use tokio_util::sync::CancellationToken;
 
 use super::contents;
@@ -306,7 +306,10 @@ async fn handle_of_a_reflector_tells_why_it_is_not_synced() {
             "{error}"
         );
         assert!(error.contains("connection refused"), "{error}");
-        let error = wait_for_sync(handle, seconds(5)).await.unwrap_err().to_string();
+        let error = wait_for_sync_within(handle, seconds(5))
+            .await
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("connection refused"), "{error}");
     })
     .await;

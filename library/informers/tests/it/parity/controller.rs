@@ -84,7 +84,7 @@ async fn hammered_source_and_cache_end_up_equal() {
         let version = script.add(pod("last"));
 
         informer
-            .wait_for(&version.to_string(), seconds(60))
+            .wait_for_within(&version.to_string(), seconds(60))
             .await
             .unwrap();
 
@@ -404,7 +404,7 @@ async fn the_store_reports_the_version_of_the_last_change() {
         log.take(3).await[1..],
         ["updated pod 1 -> 2, store at 2", "deleted pod, store at 3"]
     );
-    informer.wait_for("7", seconds(60)).await.unwrap();
+    informer.wait_for_within("7", seconds(60)).await.unwrap();
     assert_eq!(informer.store().resource_version().as_deref(), Some("7"));
     informer.shutdown().await;
 }
@@ -439,7 +439,7 @@ async fn objects_without_a_version_leave_the_version_of_the_store_alone() {
     // The position of the watch does not depend on the result of the transform.
     assert_eq!(source.seen(3).await[2], "list rv=2+");
     source.seen(4).await;
-    informer.wait_for("3", seconds(60)).await.unwrap();
+    informer.wait_for_within("3", seconds(60)).await.unwrap();
     assert_eq!(version().as_deref(), Some("3"));
     informer.shutdown().await;
 }

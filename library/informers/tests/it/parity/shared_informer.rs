@@ -63,7 +63,7 @@ async fn indexes_are_complete_whenever_they_are_added() {
 
     let version = script.add(labelled("pod3", &["a"]));
     informer
-        .wait_for(&version.to_string(), seconds(60))
+        .wait_for_within(&version.to_string(), seconds(60))
         .await
         .unwrap();
     assert_eq!(names(before.get("a")), ["pod1", "pod3"]);

@@ -68,7 +68,7 @@ async fn giving_up_a_range_takes_effect_at_once_and_makes_no_request() {
             .metadata
             .resource_version
             .unwrap();
-        informer.wait_for(&kept, secs(5)).await.unwrap();
+        informer.wait_for_within(&kept, secs(5)).await.unwrap();
         assert_eq!(cached(&informer), stored_in(&server, &eighths(1..3)));
         assert_eq!(server.requests().len(), before, "no request is sent");
 
@@ -202,7 +202,7 @@ async fn an_empty_shard_makes_no_request() {
             informer.state()
         );
         informer
-            .wait_for("999999", secs(1))
+            .wait_for_within("999999", secs(1))
             .await
             .expect("an empty shard is synced");
         pass(minutes(30)).await;

@@ -282,7 +282,7 @@ async fn an_event_outside_the_shard_advances_the_version() {
         .resource_version
         .unwrap();
     informer
-        .wait_for(&written, secs(1))
+        .wait_for_within(&written, secs(1))
         .await
         .expect("before the next bookmark");
 

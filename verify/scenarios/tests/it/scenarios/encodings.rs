@@ -231,7 +231,7 @@ where
     let created = objects.create(&PostParams::default(), &object).await?;
     let version = created.meta().resource_version.clone().unwrap_or_default();
     for informer in [&json, &protobuf] {
-        informer.wait_for(&version, TIMEOUT).await?;
+        informer.wait_for_within(&version, TIMEOUT).await?;
     }
 
     let name = created.meta().name.as_deref().unwrap_or_default();

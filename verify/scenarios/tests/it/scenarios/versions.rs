@@ -27,7 +27,7 @@ async fn write_can_be_read_back_once_its_version_is_reached(server: &Server) -> 
 
     for value in 0..50 {
         let written = merge(&maps, "own", json!({ "data": { "value": format!("{value}.") } })).await?;
-        observed.informer.wait_for(&written, TIMEOUT).await?;
+        observed.informer.wait_for_within(&written, TIMEOUT).await?;
         let read = store
             .get((&namespace.name, "own"))
             .and_then(|own| own.metadata.resource_version.clone());
@@ -108,7 +108,7 @@ async fn idle_informer_reaches_versions_written_outside_its_scope(server: &Serve
     let version = written.metadata.resource_version.unwrap_or_default();
 
     // Bookmarks are sent about once a minute.
-    observed.informer.wait_for(&version, TIMEOUT * 2).await?;
+    observed.informer.wait_for_within(&version, TIMEOUT * 2).await?;
 
     let members = observed.informer.stats().members;
     assert!(members[0].reflector.bookmarks > 0);

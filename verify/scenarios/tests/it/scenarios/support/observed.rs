@@ -75,7 +75,7 @@ impl<K: Object> Observed<K> {
 
     /// Waits until a write has reached the cache and the handler.
     pub async fn reaches(&self, version: &str) -> Outcome {
-        self.informer.wait_for(version, TIMEOUT).await?;
+        self.informer.wait_for_within(version, TIMEOUT).await?;
         self.wait_for("the handler has received it", |observed| {
             observed.informer.stats().backlog() == 0
         })
