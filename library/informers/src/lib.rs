@@ -38,7 +38,7 @@
 //!   it is [`ListerWatcher`](source::ListerWatcher).
 //! - [`Reflector`](reflector::Reflector) keeps any [`Target`](target::Target) equal to its source.
 //! - [`queue`] holds the queues between a reflector and its consumer;
-//!   [`LowLevelInformer`](LowLevelInformer) joins a source, a queue and a process function.
+//!   [`LowLevelInformer`] joins a source, a queue and a process function.
 //! - [`store`] holds the cache, a store that programs fill themselves, a store with expiry, and an overlay for reading your
 //!   own writes.
 //!

@@ -112,7 +112,7 @@ impl ListWatch<DynamicObject> {
 
 impl<K> ListWatch<K> {
     /// Removes `metadata.managedFields` from every object before it is decoded. It is about half of the memory of a
-    /// typical pod. Default: on for [`Lazy`] objects, off for others.
+    /// typical pod. Default: on for [`Lazy`](crate::lazy::Lazy) objects, off for others.
     #[must_use]
     #[doc(alias = "TransformStripManagedFields")]
     pub fn drop_managed_fields(mut self, drop: bool) -> Self {
