@@ -11,7 +11,7 @@ use kube_perturb::{Report, Scenario, perturb};
 use serde_json::json;
 
 /// Gives each ConfigMap an account, looking every ten seconds.
-async fn run(client: Client, careful: bool) -> kube::Result<()> {
+async fn give_accounts(client: Client, careful: bool) -> kube::Result<()> {
     let sites = Api::<ConfigMap>::namespaced(client.clone(), "shop");
     let accounts = Api::<ServiceAccount>::namespaced(client, "shop");
     loop {
@@ -49,7 +49,7 @@ fn test(careful: bool) -> Report {
             "create it again",
             "{apiVersion: v1, kind: ConfigMap, metadata: {namespace: shop, name: web}}",
         );
-    perturb(scenario, move |cluster| run(cluster.client(), careful))
+    perturb(scenario, move |cluster| give_accounts(cluster.client(), careful))
         .crash_between_writes()
         .stale_views()
         .skipped_states()
@@ -57,7 +57,7 @@ fn test(careful: bool) -> Report {
         .run()
 }
 
-fn main() {
+pub fn run() {
     let report = test(false);
     println!("the careless version: {report}\n");
     assert!(

@@ -13,7 +13,7 @@ use kube_testserver::{Fault, RequestMatcher, TestServer, Verb};
 use tokio::time::Instant;
 
 #[tokio::main(flavor = "current_thread", start_paused = true)]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub async fn run() -> Result<(), Box<dyn std::error::Error>> {
     relist_reports_missing_pods_as_deleted().await?;
     informer_syncs_within_seconds_after_an_outage().await?;
     println!("both tests pass");
