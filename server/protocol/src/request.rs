@@ -171,7 +171,7 @@ impl Query {
         &self.pairs
     }
 
-    /// The same; `None` if the key is absent.
+    /// A boolean by the same rule; `None` if the key is absent.
     pub fn optional_flag(&self, key: &str) -> Option<bool> {
         self.get(key)
             .map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
@@ -209,7 +209,7 @@ pub struct ListOptions {
     pub fields: FieldSelector,
     /// The size of a page; 0 means no limit.
     pub limit: usize,
-    /// The token of the page before.
+    /// The token of the page before; see [`ContinueToken`](crate::list::ContinueToken).
     pub continue_token: Option<String>,
     /// `resourceVersion` as the client wrote it; see [`parse_version`].
     pub resource_version: String,

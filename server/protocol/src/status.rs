@@ -113,7 +113,8 @@ impl ApiError {
         ApiError::new(403, "Forbidden", message)
     }
 
-    /// The same with the reason of the authorizer, if it has one.
+    /// Appends the reason of the authorizer, if it has one, to the message.
+    #[must_use]
     pub fn because(mut self, reason: &str) -> ApiError {
         if !reason.is_empty() {
             self.message = format!("{}: {reason}", self.message);
@@ -121,7 +122,8 @@ impl ApiError {
         self
     }
 
-    /// The same for one object.
+    /// Replaces the subject of a [`forbidden`](Self::forbidden) message by one object. `qualified` is the resource as it is shown.
+    #[must_use]
     pub fn about(mut self, qualified: &str, group: &str, resource: &str, name: &str) -> ApiError {
         if let Some((_, rest)) = self.message.split_once(" is forbidden: ") {
             let subject = match name {
@@ -145,26 +147,6 @@ impl ApiError {
             details: subject.details(name),
             ..ApiError::new(403, "Forbidden", message)
         }
-    }
-
-    /// 403 of a create in a terminating namespace.
-    pub fn namespace_terminating(group: &str, resource: &str, name: &str, namespace: &str) -> ApiError {
-        let subject = Subject { group, resource };
-        let message = format!(
-            "{subject} \"{name}\" is forbidden: unable to create new content in namespace {namespace} because it is \
-             being terminated"
-        );
-        let mut error = ApiError {
-            details: subject.details(name),
-            ..ApiError::new(403, "Forbidden", message)
-        };
-        let cause = json!({
-            "reason": "NamespaceTerminating",
-            "message": format!("namespace {namespace} is being terminated"),
-            "field": "metadata.namespace",
-        });
-        error.details.insert("causes".to_owned(), json!([cause]));
-        error
     }
 
     /// 404 `NotFound` of one object.
@@ -339,21 +321,7 @@ impl ApiError {
         ApiError::new(500, "", message)
     }
 
-    /// 500 `InternalError` about a stored object that cannot be converted to the requested version.
-    #[doc(alias = "NewCorruptObjError")]
-    pub fn corrupt_object(key: &str, revision: u64, why: &ApiError) -> ApiError {
-        ApiError::internal(ApiError::corrupt(key, revision, why))
-    }
-
-    /// The text of such an error.
-    pub fn corrupt(key: &str, revision: u64, why: &ApiError) -> String {
-        let why = ApiError::undecodable(revision, why).message;
-        format!(
-            "StorageError: corrupt object, Code: 7, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
-        )
-    }
-
-    /// 500 `StorageReadError` of a list with such objects: their keys, and what is wrong with them.
+    /// 500 `StorageReadError` of a list in which objects cannot be read: their keys, and what is wrong with them.
     #[doc(alias = "NewStorageReadError")]
     pub fn storage_read(group: &str, resource: &str, corrupt: &[(String, String)]) -> ApiError {
         let subject = Subject { group, resource };
@@ -375,14 +343,6 @@ impl ApiError {
         error
     }
 
-    /// The same where the object was to be changed.
-    pub fn undecodable(revision: u64, why: &ApiError) -> ApiError {
-        ApiError::unknown(format!(
-            "object not decodable revision={revision}: {}",
-            why.message
-        ))
-    }
-
     /// 503 `ServiceUnavailable`.
     pub fn unavailable(message: impl Into<String>) -> ApiError {
         ApiError::new(503, "ServiceUnavailable", message)
@@ -400,10 +360,17 @@ impl ApiError {
         error.retry_after(retry_after_seconds)
     }
 
-    /// Sets `details`, such as the causes.
+    /// Sets `details`.
     #[must_use]
     pub fn details(mut self, details: Map<String, Value>) -> ApiError {
         self.details = details;
+        self
+    }
+
+    /// Sets `details.causes`.
+    #[must_use]
+    pub fn causes(mut self, causes: Vec<Value>) -> ApiError {
+        self.details.insert("causes".to_owned(), causes.into());
         self
     }
 

@@ -127,7 +127,7 @@ impl PatchError {
         };
         match self.causes() {
             causes if causes.is_empty() => status,
-            causes => status.details(Map::from_iter([("causes".to_owned(), causes.into())])),
+            causes => status.causes(causes),
         }
     }
 

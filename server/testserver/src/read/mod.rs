@@ -18,6 +18,7 @@ use crate::fault::Fault;
 use crate::kinds::Kind;
 use crate::response;
 use crate::response::body::TestBody;
+use crate::select::corrupt;
 use crate::select::lens::Lens;
 use crate::select::selection::Selection;
 use crate::state::ServerState;
@@ -109,7 +110,7 @@ pub(crate) async fn get(state: &ServerState, target: Target<'_>) -> Result<Respo
     let converted = Lens::new(target.kind).convert(state, &object).await;
     let object = converted.map_err(|why| {
         let key = format!("/{}/{}/{}", target.kind.group, target.kind.plural, object.key);
-        ApiError::corrupt_object(&key, object.revision, &why)
+        corrupt::object(&key, object.revision, &why)
     })?;
     Ok(response::object(StatusCode::OK, accepted, &encoder, &object))
 }

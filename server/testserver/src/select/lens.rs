@@ -11,6 +11,7 @@ use futures_util::future::join_all;
 use kube_api_protocol::status::ApiError;
 use serde_json::Value;
 
+use super::corrupt;
 use crate::kinds::{Kind, structural};
 use crate::state::ServerState;
 use crate::storage::{Change, Stored};
@@ -104,7 +105,7 @@ impl Lens {
         let Kind { group, plural, .. } = &*self.kind;
         let corrupt = failed.iter().map(|(object, why)| {
             let key = format!("/registry/{group}/{plural}/{}", object.key);
-            let why = ApiError::corrupt(&key, object.revision, why);
+            let why = corrupt::text(&key, object.revision, why);
             (key, why)
         });
         let corrupt: Vec<_> = corrupt.collect();

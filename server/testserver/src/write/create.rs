@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Origin, Place, check_decodes, check_depth, definition, into_map};
 use crate::admission::metadata::{check, check_types, has_generation, metadata_mut, text};
-use crate::kinds::structural;
+use crate::kinds::{Kind, structural};
 use crate::patch;
 use crate::state::ServerState;
 use crate::storage::{Store, Stored, storage_key};
@@ -450,12 +450,18 @@ fn require_namespace(
         .and_then(|objects| objects.get(namespace))
     {
         None => Err(ApiError::not_found("", "namespaces", namespace)),
-        Some(found) if found.meta.deleting => Err(ApiError::namespace_terminating(
-            &place.kind.group,
-            &place.kind.plural,
-            name,
-            namespace,
-        )),
+        Some(found) if found.meta.deleting => Err(terminating(place.kind, name, namespace)),
         Some(_) => Ok(()),
     }
+}
+
+/// 403 of a create in a namespace that is being deleted.
+fn terminating(kind: &Kind, name: &str, namespace: &str) -> ApiError {
+    let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+    let cause = json!({
+        "reason": "NamespaceTerminating",
+        "message": format!("namespace {namespace} is being terminated"),
+        "field": "metadata.namespace",
+    });
+    ApiError::forbidden_because(&kind.group, &kind.plural, name, &why).causes(vec![cause])
 }

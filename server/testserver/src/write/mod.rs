@@ -31,6 +31,7 @@ use crate::auth::escalation::{self, Grant};
 use crate::kinds::Kind;
 use crate::kinds::structural::{self, Patterns};
 use crate::patch::Manager;
+use crate::select::corrupt;
 use crate::select::lens::Lens;
 use crate::state::ServerState;
 use crate::storage::{Store, Stored, storage_key};
@@ -285,7 +286,7 @@ impl Place<'_> {
     /// The error for an object that cannot be converted to the requested version.
     fn corrupt(&self, stored: &Stored, why: &ApiError) -> ApiError {
         let Kind { group, plural, .. } = &**self.kind;
-        ApiError::corrupt_object(&format!("/{group}/{plural}/{}", stored.key), stored.revision, why)
+        corrupt::object(&format!("/{group}/{plural}/{}", stored.key), stored.revision, why)
     }
 
     /// The version in which an object is stored: that of its kind, or its own if webhooks convert it.

@@ -10,6 +10,7 @@ use super::finalizers::is_held;
 use super::{Place, admit, definition, into_map};
 use crate::admission::metadata::{is_gone, metadata_mut, same};
 use crate::patch;
+use crate::select::corrupt;
 use crate::state::ServerState;
 use crate::storage::{Store, Stored};
 use crate::typed;
@@ -29,7 +30,7 @@ pub(crate) async fn update(
         place.clear_warnings();
         let current = place.current(&state.store.read())?;
         let shown = place.show(state, &current).await;
-        let shown = shown.map_err(|why| ApiError::undecodable(current.revision, &why))?;
+        let shown = shown.map_err(|why| corrupt::undecodable(current.revision, &why))?;
         let draft = Draft::new(place, shown, &make)?;
         let mut change = match place.webhooks {
             Some(webhooks) => admit::change(state, webhooks, place, part, draft).await?,
