@@ -191,7 +191,7 @@ impl Encoder {
     pub(crate) fn bookmark(&self, revision: u64, end_of_initial: bool) -> Value {
         let version = revision.to_string();
         watch::bookmark(self.resource(), self.form, &version, end_of_initial, || {
-            typed::empty_parts(&self.kind)
+            typed::bookmark_parts(&self.kind)
         })
     }
 

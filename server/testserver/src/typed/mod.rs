@@ -48,7 +48,7 @@ pub(crate) fn normalize(kind: &Kind, object: &mut Map<String, Value>) {
     }
 }
 
-/// The parts of a bookmark besides type and metadata: those that Go prints even if they are empty. Custom kinds have none.
+/// The fields of an empty object, without type and metadata: those that Go prints even if they are empty. Custom kinds have none.
 pub(crate) fn empty_parts(kind: &Kind) -> Map<String, Value> {
     let empty = Value::Object(Map::new());
     let printed = kind
@@ -62,7 +62,12 @@ pub(crate) fn empty_parts(kind: &Kind) -> Map<String, Value> {
     for of_every_object in ["apiVersion", "kind", "metadata"] {
         parts.remove(of_every_object);
     }
-    // A bookmark comes from the internal type, in which the number of replicas is never absent.
+    parts
+}
+
+/// The parts of a bookmark. It comes from the internal type, in which the number of replicas is never absent.
+pub(crate) fn bookmark_parts(kind: &Kind) -> Map<String, Value> {
+    let mut parts = empty_parts(kind);
     if kind.group == "apps" && kind.scale.is_some() {
         parts["spec"]["replicas"] = 0.into();
     }
