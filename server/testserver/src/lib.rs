@@ -65,7 +65,6 @@ mod clock;
 mod controllers;
 mod documents;
 mod encode;
-mod expression;
 mod fault;
 mod fields;
 mod hooks;

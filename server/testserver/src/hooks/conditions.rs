@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
+use kube_cel::{self as cel, Declarations, Expression, Failure, ObjectType, Type};
 use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::hook::Hook;
-use crate::expression::{self, Declarations, Expression, Failure, ObjectType, Type};
+use crate::kinds::structural::format_errors;
 
 /// The limit of a real server for all conditions of a webhook together.
 const BUDGET: u64 = 2_500_000;
@@ -24,11 +25,11 @@ static COMPILED: LazyLock<Mutex<HashMap<String, Compiled>>> = LazyLock::new(Mute
 /// not ignore failures; if it does, it is not called.
 pub(crate) fn hold(hook: &Hook, review: &Value) -> Result<bool, String> {
     let request = review.get("request").unwrap_or(&Value::Null);
-    let part = |name: &str| expression::Value::from(request.get(name).unwrap_or(&Value::Null));
+    let part = |name: &str| cel::Value::from(request.get(name).unwrap_or(&Value::Null));
     let variables = [
         ("object", part("object")),
         ("oldObject", part("oldObject")),
-        ("request", expression::Value::from(request)),
+        ("request", cel::Value::from(request)),
     ];
     let mut left = BUDGET;
     let mut failed = Vec::new();
@@ -48,11 +49,7 @@ pub(crate) fn hold(hook: &Hook, review: &Value) -> Result<bool, String> {
     }
 }
 
-fn evaluate(
-    expression: &str,
-    variables: &[(&str, expression::Value)],
-    left: &mut u64,
-) -> Result<bool, String> {
+fn evaluate(expression: &str, variables: &[(&str, cel::Value)], left: &mut u64) -> Result<bool, String> {
     let compiled = compiled(expression);
     let program = compiled
         .as_ref()
@@ -62,7 +59,7 @@ fn evaluate(
     *left -= cost.min(*left);
     let resulted = |why: &str| Err(format!("expression '{expression}' resulted in error: {why}"));
     match value {
-        Ok(expression::Value::Bool(value)) => Ok(value),
+        Ok(cel::Value::Bool(value)) => Ok(value),
         Ok(_) => resulted("it is neither true nor false"),
         Err(Failure::Error(why)) => resulted(&why),
         Err(Failure::OutOfBudget) => resulted("the cost of all conditions exceeds the budget"),
@@ -145,6 +142,7 @@ static DECLARED: LazyLock<Declarations> = LazyLock::new(|| {
         .with("request", object("AdmissionRequest", &request))
         .with("namespaceObject", object("Namespace", &namespace))
         .with("authorizer", Type::Opaque("kubernetes.authorization.Authorizer"))
+        .with_formats(format_errors)
 });
 
 fn compiled(expression: &str) -> Compiled {

@@ -39,6 +39,27 @@ pub(crate) fn fits(format: &str, text: &str) -> bool {
     }
 }
 
+/// Why a text does not have one of the formats that expressions name, such as `format.dns1123Label()`.
+pub(crate) fn errors(format: &str, text: &str) -> Vec<String> {
+    let message = match format {
+        "dns1123Label" => return names::dns_1123_label(text),
+        "dns1123Subdomain" => return names::dns_1123_subdomain(text),
+        "dns1035Label" => return names::dns_1035_label(text),
+        "qualifiedName" => return names::label_key(text),
+        "labelValue" => return names::label_value(text),
+        "uri" => "invalid URI for request",
+        "uuid" => "does not match the UUID format",
+        "byte" => "invalid base64",
+        "date" => "invalid date",
+        _ => "invalid datetime",
+    };
+    if fits(format, text) {
+        Vec::new()
+    } else {
+        vec![message.to_owned()]
+    }
+}
+
 fn is_hexadecimal(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

@@ -10,7 +10,7 @@ mod validate;
 
 use serde_json::{Map, Value};
 
-pub(crate) use formats::fits as fits_format;
+pub(crate) use formats::errors as format_errors;
 pub(crate) use patterns::{Patterns, invalid_patterns};
 pub(crate) use rules::{Rules, invalid_rules};
 pub(crate) use unknown::unknown_fields;

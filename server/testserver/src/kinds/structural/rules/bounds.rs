@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::{flag, properties, schema_type};
 use super::types::{escape, is_embedded};
-use crate::expression::Bounds;
+use kube_cel::Bounds;
 
 /// The largest request.
 const REQUEST: u64 = 3 * 1024 * 1024;

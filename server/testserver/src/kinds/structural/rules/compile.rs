@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::super::properties;
+use super::super::{format_errors, properties};
 use super::bounds::{self, bounds_of};
 use super::types::{escape, is_embedded, type_of};
 use super::{Level, Rule, Rules};
-use crate::expression::{Bounds, Declarations, Expression, Type};
+use kube_cel::{Bounds, Declarations, Expression, Type};
 
 impl Rules {
     /// Compiles the rules of the schema at this path. Do not call it while holding a lock of the server.
@@ -154,6 +154,7 @@ fn read(rule: &Value, kind: &Type, bounds: Option<Arc<Bounds>>, sources: &mut So
         _ => kind.clone(),
     };
     let mut declared = Declarations::default()
+        .with_formats(format_errors)
         .with("self", kind.clone())
         .with("oldSelf", old);
     if let Some(bounds) = bounds {

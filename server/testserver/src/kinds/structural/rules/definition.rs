@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::field;
 use super::paths::normalize;
 use super::{Level, Rule, Rules};
-use crate::expression::Type;
+use kube_cel::Type;
 
 /// The reasons that a rule can give.
 const REASONS: &[&str] = &[

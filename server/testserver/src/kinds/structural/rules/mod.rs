@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use kube_api_protocol::field_error::{FieldError, FieldErrorKind};
 use serde_json::{Map, Value};
 
-use crate::expression::Expression;
+use kube_cel::Expression;
 
 pub(crate) use definition::invalid_rules;
 

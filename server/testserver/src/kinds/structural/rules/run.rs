@@ -9,7 +9,7 @@ use super::super::{field, schema_type};
 use super::paths::normalize;
 use super::types::{list_keys, value_of};
 use super::{Level, Rule, Rules, Violations};
-use crate::expression::{Expression, Failure, Value};
+use kube_cel::{Expression, Failure, Value};
 
 /// The limits of a real server: for one expression, and for all rules of an object together.
 const CALL_LIMIT: u64 = 1_000_000;

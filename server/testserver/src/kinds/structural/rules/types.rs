@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value as Json};
 
 use super::super::{field, flag, properties, schema_type};
-use crate::expression::{
+use kube_cel::{
     Identity, Key, List, ObjectType, RESERVED, Type, Value, parse_duration_in_words, parse_timestamp,
 };
 

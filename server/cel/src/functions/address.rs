@@ -4,11 +4,11 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::Result;
-use crate::expression::value::Value;
+use crate::value::Value;
 
 /// A network: an address, whose bits beyond the prefix may be set, and the length of the prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cidr {
+pub struct Cidr {
     address: IpAddr,
     length: u8,
 }

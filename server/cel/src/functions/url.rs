@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Result;
-use crate::expression::value::{Key, Value};
+use crate::value::{Key, Value};
 
 /// The parts of an absolute URL, or of a URL that is an absolute path.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Url {
+pub struct Url {
     scheme: String,
     host: String,
     path: String,

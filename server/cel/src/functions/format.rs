@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::convert::text;
-use crate::expression::value::{Key, Value};
+use crate::value::{Key, Value};
 
 /// The digits after the point, unless the placeholder says otherwise.
 const PRECISION: usize = 6;

@@ -22,36 +22,47 @@ mod value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-pub(crate) use check::RESERVED;
-pub(crate) use evaluate::Failure;
-pub(crate) use functions::{parse_duration_in_words, parse_timestamp};
-pub(crate) use size::Bounds;
-pub(crate) use types::{ObjectType, Type};
-pub(crate) use value::{Identity, Key, List, Value};
+pub use check::RESERVED;
+pub use evaluate::Failure;
+pub use functions::{parse_duration_in_words, parse_timestamp};
+pub use size::Bounds;
+pub use types::{ObjectType, Type};
+pub use value::{Identity, Key, List, Value};
 
 use evaluate::Evaluator;
 use node::Node;
 
 /// The variables that an expression may use, with their types.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Declarations {
+pub struct Declarations {
     variables: Vec<(&'static str, Type)>,
     /// The sizes of the variables; without them, the cost of an expression is not estimated.
     bounds: Option<Arc<Bounds>>,
+    formats: Option<FormatErrors>,
 }
+
+/// Returns the reasons why a text does not have a format, such as `dns1123Label`; none if it has.
+pub type FormatErrors = fn(format: &str, text: &str) -> Vec<String>;
 
 impl Declarations {
     /// Declares a variable.
     #[must_use]
-    pub(crate) fn with(mut self, name: &'static str, kind: Type) -> Self {
+    pub fn with(mut self, name: &'static str, kind: Type) -> Self {
         self.variables.push((name, kind));
         self
     }
 
     /// Declares the sizes of all variables, which are states of one object.
     #[must_use]
-    pub(crate) fn bounded(mut self, bounds: Arc<Bounds>) -> Self {
+    pub fn bounded(mut self, bounds: Arc<Bounds>) -> Self {
         self.bounds = Some(bounds);
+        self
+    }
+
+    /// Declares what the named formats accept. Without it, `validate` fails.
+    #[must_use]
+    pub fn with_formats(mut self, errors: FormatErrors) -> Self {
+        self.formats = Some(errors);
         self
     }
 
@@ -63,17 +74,18 @@ impl Declarations {
 
 /// A compiled expression.
 #[derive(Clone, Debug)]
-pub(crate) struct Expression {
+pub struct Expression {
     node: Node,
     output: Type,
     variables: BTreeSet<String>,
     cost: u64,
+    formats: Option<FormatErrors>,
 }
 
 impl Expression {
     /// Compiles expressions, each with the variables declared for it. Parsing starts a thread, so compile those of one
     /// schema together, and keep them. The error shows the expression and points at the columns.
-    pub(crate) fn compile_all(sources: &[(String, Declarations)]) -> Vec<Result<Expression, String>> {
+    pub fn compile_all(sources: &[(String, Declarations)]) -> Vec<Result<Expression, String>> {
         if sources.is_empty() {
             return Vec::new();
         }
@@ -89,6 +101,7 @@ impl Expression {
                     output: checked.output,
                     variables: checked.variables,
                     cost: checked.cost,
+                    formats: declared.formats,
                 })
                 .map_err(|issues| parse::report(source, &issues))
         };
@@ -100,23 +113,23 @@ impl Expression {
     }
 
     /// The type of its value.
-    pub(crate) fn output(&self) -> &Type {
+    pub fn output(&self) -> &Type {
         &self.output
     }
 
     /// What evaluating it costs at most, estimated from the declared sizes of its variables.
-    pub(crate) fn estimated_cost(&self) -> u64 {
+    pub fn estimated_cost(&self) -> u64 {
         self.cost
     }
 
     /// Whether it uses a variable.
-    pub(crate) fn uses(&self, variable: &str) -> bool {
+    pub fn uses(&self, variable: &str) -> bool {
         self.variables.contains(variable)
     }
 
     /// Its value, and the cost of evaluating it, which does not exceed the limit.
-    pub(crate) fn evaluate(&self, variables: &[(&str, Value)], limit: u64) -> (Result<Value, Failure>, u64) {
-        let evaluator = Evaluator::new(variables, limit);
+    pub fn evaluate(&self, variables: &[(&str, Value)], limit: u64) -> (Result<Value, Failure>, u64) {
+        let evaluator = Evaluator::new(variables, limit, self.formats);
         let value = evaluator.evaluate(&self.node);
         (value, limit - evaluator.left())
     }

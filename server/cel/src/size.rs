@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 /// The sizes of the values of a schema: how many elements, entries or bytes they have at most.
 #[doc(alias = "DeclType")]
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Bounds {
+pub struct Bounds {
     /// 0 for numbers, booleans and objects.
-    pub(crate) most: u64,
+    pub most: u64,
     /// Of the elements of a list, or the values of a map.
-    pub(crate) element: Option<Box<Bounds>>,
+    pub element: Option<Box<Bounds>>,
     /// Of the keys of a map.
-    pub(crate) key: Option<Box<Bounds>>,
+    pub key: Option<Box<Bounds>>,
     /// Of the fields of an object, by the names that expressions use.
-    pub(crate) fields: BTreeMap<String, Bounds>,
+    pub fields: BTreeMap<String, Bounds>,
 }
 
 impl Bounds {

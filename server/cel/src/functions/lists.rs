@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::Result;
 use super::operators::arithmetic;
-use crate::expression::value::Value;
+use crate::value::Value;
 
 pub(super) fn call(function: &str, arguments: &[Value]) -> Option<Result> {
     if let ("lists.range", [Value::Int(count)]) = (function, arguments) {

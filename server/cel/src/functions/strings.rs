@@ -4,7 +4,7 @@ use regex::Regex;
 
 use super::format::format;
 use super::{COMPUTED_LIMIT, Result, compile};
-use crate::expression::value::Value;
+use crate::value::Value;
 
 pub(super) fn call(function: &str, arguments: &[Value], compiled: Option<&Regex>) -> Option<Result> {
     let (Value::String(text), rest) = arguments.split_first()? else {

@@ -2,7 +2,7 @@
 
 use super::Result;
 use super::times::{duration_text, parse_duration, parse_timestamp};
-use crate::expression::value::Value;
+use crate::value::Value;
 
 pub(super) fn call(function: &str, arguments: &[Value]) -> Option<Result> {
     let [value] = arguments else { return None };

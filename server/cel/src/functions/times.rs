@@ -5,7 +5,7 @@ use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 
 use super::Result;
-use crate::expression::value::Value;
+use crate::value::Value;
 
 pub(super) fn call(function: &str, arguments: &[Value]) -> Option<Result> {
     let number = match arguments {
@@ -38,12 +38,12 @@ pub(super) fn call(function: &str, arguments: &[Value]) -> Option<Result> {
 }
 
 /// A date in RFC 3339.
-pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
+pub fn parse_timestamp(text: &str) -> Option<Timestamp> {
     text.parse().ok()
 }
 
 /// A duration as Go writes it, such as `1h30m`, in nanoseconds.
-pub(crate) fn parse_duration(text: &str) -> Option<i64> {
+pub fn parse_duration(text: &str) -> Option<i64> {
     let unit = |name: &str| {
         Some(match name {
             "ns" => 1.0,
@@ -59,7 +59,7 @@ pub(crate) fn parse_duration(text: &str) -> Option<i64> {
 }
 
 /// A duration as the format `duration` of a schema allows it: also in words, such as `3 days`.
-pub(crate) fn parse_duration_in_words(text: &str) -> Option<i64> {
+pub fn parse_duration_in_words(text: &str) -> Option<i64> {
     let unit = |name: &str| {
         let name = name.to_lowercase();
         let singular = match name.strip_suffix('s') {

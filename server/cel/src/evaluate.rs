@@ -6,16 +6,16 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::functions;
 use super::node::{Call, Comprehension, Element, How, MapEntry, Node, Select};
 use super::value::{Key, Value};
+use super::{FormatErrors, functions};
 
 const LIST_COST: u64 = 10;
 const MAP_COST: u64 = 30;
 
 /// Why an expression has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// An error of the evaluation, such as a missing key. Can be absorbed by `&&` and `||`.
     Error(Arc<str>),
     /// The cost limit was reached.
@@ -48,13 +48,15 @@ pub(super) struct Evaluator<'a> {
     variables: &'a [(&'a str, Value)],
     /// What is left to spend.
     budget: Cell<u64>,
+    formats: Option<FormatErrors>,
 }
 
 impl<'a> Evaluator<'a> {
-    pub(super) fn new(variables: &'a [(&'a str, Value)], limit: u64) -> Self {
+    pub(super) fn new(variables: &'a [(&'a str, Value)], limit: u64, formats: Option<FormatErrors>) -> Self {
         Self {
             variables,
             budget: Cell::new(limit),
+            formats,
         }
     }
 
@@ -174,6 +176,11 @@ impl<'a> Evaluator<'a> {
         self.charge(functions::cost(&call.function, &arguments, self.left()))?;
         if call.pattern.is_none() && matches!(call.function.as_str(), "matches" | "find" | "findAll") {
             self.charge(functions::COMPILE_COST)?;
+        }
+        if let (Some(errors), "validate", [Value::Format(format), Value::String(text)]) =
+            (self.formats, call.function.as_str(), arguments.as_slice())
+        {
+            return Ok(functions::validated(errors(format, text)));
         }
         functions::call(&call.function, &arguments, call.pattern.as_ref())
     }

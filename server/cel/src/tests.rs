@@ -32,7 +32,12 @@ fn declared() -> Declarations {
         .map(|(name, kind)| (name.to_owned(), kind))
         .collect();
     let name = "selfType".to_owned();
-    Declarations::default().with("self", Type::Object(ObjectType { name, fields }.into()))
+    Declarations::default()
+        .with("self", Type::Object(ObjectType { name, fields }.into()))
+        .with_formats(|format, text| match (format, text) {
+            ("dns1123Label", "a") => Vec::new(),
+            _ => vec!["not a label".to_owned()],
+        })
 }
 
 fn object() -> Value {

@@ -12,25 +12,40 @@ use super::functions::{Cidr, Quantity, Url};
 
 /// A value. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) enum Value {
+pub enum Value {
+    /// `null`.
     Null,
+    /// `true` or `false`.
     Bool(bool),
+    /// A signed integer.
     Int(i64),
+    /// An unsigned integer.
     Uint(u64),
+    /// A floating-point number.
     Double(f64),
+    /// A text.
     String(Arc<str>),
+    /// Bytes.
     Bytes(Arc<[u8]>),
     /// In nanoseconds.
     Duration(i64),
+    /// A point in time.
     Timestamp(Timestamp),
+    /// A list.
     List(Arc<List>),
+    /// A map or an object.
     Map(Arc<BTreeMap<Key, Value>>),
+    /// A value that may be absent.
     Optional(Option<Arc<Value>>),
     /// The name of a type.
     Type(Arc<str>),
+    /// A URL.
     Url(Arc<Url>),
+    /// A quantity, such as `500m`.
     Quantity(Quantity),
+    /// An IP address.
     Ip(IpAddr),
+    /// A block of IP addresses.
     Cidr(Cidr),
     /// The name of a format.
     Format(&'static str),
@@ -38,14 +53,16 @@ pub(crate) enum Value {
 
 /// A list, and how its elements are identified.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct List {
-    pub(crate) items: Vec<Value>,
-    pub(crate) identity: Identity,
+pub struct List {
+    /// The elements.
+    pub items: Vec<Value>,
+    /// What makes it equal to another list.
+    pub identity: Identity,
 }
 
 /// What makes two lists equal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Identity {
+pub enum Identity {
     /// The order of the elements counts.
     #[default]
     Position,
@@ -57,9 +74,12 @@ pub(crate) enum Identity {
 
 /// The key of a map.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Key {
+pub enum Key {
+    /// `true` or `false`.
     Bool(bool),
+    /// An integer. Unsigned and whole floating-point numbers are equal to it.
     Int(i64),
+    /// A text.
     String(Arc<str>),
 }
 

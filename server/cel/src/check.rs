@@ -18,7 +18,7 @@ use super::types::{Substitutions, Type, most_general};
 use super::value::Value;
 
 /// Words that expressions cannot use as names. Fields of these names are escaped.
-pub(crate) const RESERVED: &[&str] = &[
+pub const RESERVED: &[&str] = &[
     "true",
     "false",
     "null",

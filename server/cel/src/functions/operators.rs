@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 
 use super::Result;
-use crate::expression::value::{Key, Value};
+use crate::value::{Key, Value};
 
 const OVERFLOW: &str = "integer overflow";
 const UNSIGNED_OVERFLOW: &str = "unsigned integer overflow";

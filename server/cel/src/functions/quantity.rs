@@ -1,11 +1,11 @@
 //! Quantities, such as `500m` or `1Gi`.
 
 use super::Result;
-use crate::expression::value::Value;
+use crate::value::Value;
 
 /// An amount in billionths, the smallest unit of a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Quantity(i128);
+pub struct Quantity(i128);
 
 const ONE: i128 = 1_000_000_000;
 const FORMAT: &str =

@@ -13,10 +13,12 @@ mod url;
 
 use regex::{Regex, RegexBuilder};
 
-pub(crate) use address::Cidr;
-pub(crate) use quantity::Quantity;
-pub(crate) use times::{parse_duration, parse_duration_in_words, parse_timestamp};
-pub(crate) use url::Url;
+pub(super) use named_formats::validated;
+
+pub use address::Cidr;
+pub use quantity::Quantity;
+pub use times::{parse_duration, parse_duration_in_words, parse_timestamp};
+pub use url::Url;
 
 use super::evaluate::{Failure, Outcome};
 use super::value::{Identity, Value};

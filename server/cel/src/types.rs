@@ -6,22 +6,34 @@ use std::sync::Arc;
 
 /// The type of an expression.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Type {
+pub enum Type {
     /// Checked when the expression is evaluated.
     Dyn,
     /// The type of an expression with an error, which was reported. Fits everywhere.
     Error,
+    /// `null`.
     Null,
+    /// `bool`.
     Bool,
+    /// `int`, of 64 bits.
     Int,
+    /// `uint`, of 64 bits.
     Uint,
+    /// `double`.
     Double,
+    /// `string`.
     String,
+    /// `bytes`.
     Bytes,
+    /// `google.protobuf.Duration`.
     Duration,
+    /// `google.protobuf.Timestamp`.
     Timestamp,
+    /// A list with elements of a type.
     List(Arc<Type>),
+    /// A map with keys and values of these types.
     Map(Arc<Type>, Arc<Type>),
+    /// A value that may be absent.
     Optional(Arc<Type>),
     /// The type of a type.
     Meta(Arc<Type>),
@@ -35,9 +47,11 @@ pub(crate) enum Type {
 
 /// The fields of an object, by the names that expressions use.
 #[derive(Debug, PartialEq)]
-pub(crate) struct ObjectType {
-    pub(crate) name: String,
-    pub(crate) fields: BTreeMap<String, Type>,
+pub struct ObjectType {
+    /// The name, for errors.
+    pub name: String,
+    /// The types of the fields.
+    pub fields: BTreeMap<String, Type>,
 }
 
 /// The types of Kubernetes' libraries.
@@ -55,15 +69,21 @@ const OPAQUE: &[&str] = &[
 ];
 
 impl Type {
-    pub(crate) fn list(element: Type) -> Type {
+    /// A list with elements of a type.
+    #[must_use]
+    pub fn list(element: Type) -> Type {
         Type::List(Arc::new(element))
     }
 
-    pub(crate) fn map(key: Type, value: Type) -> Type {
+    /// A map with keys and values of these types.
+    #[must_use]
+    pub fn map(key: Type, value: Type) -> Type {
         Type::Map(Arc::new(key), Arc::new(value))
     }
 
-    pub(crate) fn optional(value: Type) -> Type {
+    /// A value of a type that may be absent.
+    #[must_use]
+    pub fn optional(value: Type) -> Type {
         Type::Optional(Arc::new(value))
     }
 
