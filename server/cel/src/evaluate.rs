@@ -6,33 +6,13 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use super::failure::Failure;
 use super::node::{Call, Comprehension, Element, How, MapEntry, Node, Select};
-use super::value::{Key, Value};
+use super::value::{Key, Outcome, Value};
 use super::{FormatErrors, functions};
 
 const LIST_COST: u64 = 10;
 const MAP_COST: u64 = 30;
-
-/// Why an expression has no value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// An error of the evaluation, such as a missing key. Can be absorbed by `&&` and `||`.
-    Error(Arc<str>),
-    /// The cost limit was reached.
-    OutOfBudget,
-}
-
-impl Failure {
-    pub(super) fn new(message: impl Into<Arc<str>>) -> Failure {
-        Failure::Error(message.into())
-    }
-
-    pub(super) fn no_overload() -> Failure {
-        Failure::new("no such overload")
-    }
-}
-
-pub(super) type Outcome = Result<Value, Failure>;
 
 /// The elements of a loop.
 type Items<'a> = Box<dyn Iterator<Item = Value> + 'a>;

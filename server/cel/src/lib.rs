@@ -11,6 +11,7 @@
 mod check;
 mod estimate;
 mod evaluate;
+mod failure;
 mod functions;
 mod node;
 mod parse;
@@ -23,7 +24,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub use check::RESERVED;
-pub use evaluate::Failure;
+pub use failure::Failure;
 pub use functions::{parse_duration_in_words, parse_timestamp};
 pub use size::Bounds;
 pub use types::{ObjectType, Type};

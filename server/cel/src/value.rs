@@ -8,7 +8,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value as Json;
 
+use super::failure::Failure;
 use super::functions::{Cidr, Quantity, Url};
+
+/// The value of an expression.
+pub(super) type Outcome = Result<Value, Failure>;
 
 /// A value. Cheap to clone.
 #[derive(Clone, Debug)]

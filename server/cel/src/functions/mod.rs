@@ -20,8 +20,8 @@ pub use quantity::Quantity;
 pub use times::{parse_duration, parse_duration_in_words, parse_timestamp};
 pub use url::Url;
 
-use super::evaluate::{Failure, Outcome};
-use super::value::{Identity, Value};
+use super::failure::Failure;
+use super::value::{Identity, Outcome, Value};
 
 /// Limit for one compiled pattern. Larger ones are rejected as invalid: they would take seconds to compile. Patterns that
 /// are computed are compiled for every evaluation, so that their limit is lower, and compiling them has a cost.
