@@ -11,9 +11,7 @@ use kube_structure::{read, root, rust_files};
 const MOST: usize = 3;
 
 /// Until they are taken apart: the folder of a crate, and how many of its modules.
-const FOR_NOW: &[(&str, usize)] = &[
-    ("library/informers/src/informer", 6),
-];
+const FOR_NOW: &[(&str, usize)] = &[("library/informers/src/informer", 6)];
 
 fn src_of(package: &Package) -> PathBuf {
     package.folder.join("src")
