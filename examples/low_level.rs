@@ -1,13 +1,11 @@
-//! Without cache and handlers: a queue and a custom process function, with a retried failure.
+//! client-go's controller, without cache and handlers: a `DeltaFifo` and a custom process function, with a retried failure.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::LowLevelInformer;
-use kube_informers::delta::Delta;
-use kube_informers::queue::{DeltaFifo, Failure};
 use kube_informers::{ListWatch, Scope};
+use kube_informers_classic::{Controller, Delta, DeltaFifo, Failure};
 use kube_testserver::TestServer;
 use kube_testserver::builders::pod;
 use tokio_util::sync::CancellationToken;
@@ -42,7 +40,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
 
     let source = ListWatch::<Pod>::new(server.client(), Scope::all());
-    LowLevelInformer::new(source, Arc::new(DeltaFifo::new()), process)
+    Controller::new(source, Arc::new(DeltaFifo::new()), process)
         .batch(1)
         .run(stop)
         .await;

@@ -209,14 +209,9 @@ impl<K: Object> Fifo<K, ObjectKey> {
 impl<K: Object> Target<K> for Fifo<K, ObjectKey> {
     fn accept(&self, delta: Delta<K>) -> Result<(), TargetError> {
         match delta {
-            Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
-                self.add(object);
-            }
+            Delta::Added(object) | Delta::Updated(object) => self.add(object),
             Delta::Deleted(object) => {
                 self.delete(&(self.key_of)(&object));
-            }
-            Delta::Vanished(tombstone) => {
-                self.delete(&tombstone.key);
             }
             Delta::Dropped { key, .. } => {
                 self.delete(&key);
@@ -227,7 +222,7 @@ impl<K: Object> Target<K> for Fifo<K, ObjectKey> {
                 }
                 None => return Err(bad.to_string().into()),
             },
-            Delta::Unreadable(bad) | Delta::ReplacedUnreadable(bad) => return Err(bad.to_string().into()),
+            Delta::Unreadable(bad) => return Err(bad.to_string().into()),
             Delta::ReplacedAll(list) => {
                 // Unreadable objects exist, so their queued values are kept.
                 let kept: Vec<ObjectKey> = list.unreadable.into_iter().filter_map(|bad| bad.key).collect();

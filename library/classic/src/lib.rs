@@ -2,18 +2,29 @@
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
+mod batch;
+mod controller;
+mod delta;
+mod delta_fifo;
 mod fifo;
 mod gate;
+mod known;
 mod overlay;
 mod pop;
 mod population;
 mod retry_watch;
 mod ttl_store;
+mod with_handler;
 
 use kube_informers::quarantine::BadObject;
 
+pub use batch::Batch;
+pub use controller::Controller;
+pub use delta::{Delta, Tombstone};
+pub use delta_fifo::DeltaFifo;
 pub use fifo::Fifo;
 pub use gate::QueueStats;
+pub use known::KnownKeys;
 pub use overlay::{Overlay, OverlayOptions};
 pub use pop::{BoxError, Failure, PopError, PopInfo};
 pub use retry_watch::{RetryWatch, StartVersionError};

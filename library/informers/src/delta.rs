@@ -10,10 +10,7 @@ use crate::shard::Shard;
 
 /// One change on its way from the reflector to the store.
 ///
-/// The reflector emits `Added`, `Updated`, `Deleted`, `DeletedUnreadable`, `Unreadable`, `Dropped`,
-/// `ReplacedAll`, `SyncAll` and `Bookmark`. [`InOrderQueue`](crate::queue::InOrderQueue) passes them on unchanged.
-/// [`DeltaFifo`](crate::queue::DeltaFifo) splits `ReplacedAll` and `SyncAll` into one `Replaced`, `ReplacedUnreadable`,
-/// `Vanished` or `Sync` per object.
+/// The reflector emits it, the queue passes it on unchanged, and the store turns it into events.
 #[doc(alias = "Deltas")]
 #[doc(alias = "ReplacedAllInfo")]
 #[doc(alias = "SyncAllInfo")]
@@ -38,15 +35,6 @@ pub enum Delta<K> {
         /// The dropped version.
         resource_version: Option<String>,
     },
-    /// One object of a list.
-    Replaced(Arc<K>),
-    /// One object of a list that could not be decoded. Unlike `Unreadable` it is authoritative even if its version is lower
-    /// than the known one, as after a server was restored from a backup.
-    ReplacedUnreadable(BadObject),
-    /// The object is missing from a list: it was deleted, and the delete was missed.
-    Vanished(Tombstone<K>),
-    /// One object of a resync.
-    Sync(Arc<K>),
     /// A whole list.
     ReplacedAll(Replacement<K>),
     /// A resync: every object is delivered again, unchanged.
@@ -70,25 +58,11 @@ pub struct Replacement<K> {
     pub shard: Option<Shard>,
 }
 
-/// An object whose deletion was missed.
-#[doc(alias = "DeletedFinalStateUnknown")]
-pub struct Tombstone<K> {
-    /// The key of the object.
-    pub key: ObjectKey,
-    /// Its last known state, possibly stale; `None` if there is none.
-    pub last: Option<Arc<K>>,
-}
-
 impl<K> Delta<K> {
     /// The object, if the delta carries one.
     pub fn object(&self) -> Option<&Arc<K>> {
         match self {
-            Self::Added(object)
-            | Self::Updated(object)
-            | Self::Deleted(object)
-            | Self::Replaced(object)
-            | Self::Sync(object) => Some(object),
-            Self::Vanished(tombstone) => tombstone.last.as_ref(),
+            Self::Added(object) | Self::Updated(object) | Self::Deleted(object) => Some(object),
             _ => None,
         }
     }
@@ -97,7 +71,7 @@ impl<K> Delta<K> {
     pub fn is_deletion(&self) -> bool {
         matches!(
             self,
-            Self::Deleted(_) | Self::DeletedUnreadable(_) | Self::Vanished(_) | Self::Dropped { .. }
+            Self::Deleted(_) | Self::DeletedUnreadable(_) | Self::Dropped { .. }
         )
     }
 
@@ -110,10 +84,6 @@ impl<K> Delta<K> {
             Self::DeletedUnreadable(_) => "DeletedUnreadable",
             Self::Unreadable(_) => "Unreadable",
             Self::Dropped { .. } => "Dropped",
-            Self::Replaced(_) => "Replaced",
-            Self::ReplacedUnreadable(_) => "ReplacedUnreadable",
-            Self::Vanished(_) => "Vanished",
-            Self::Sync(_) => "Sync",
             Self::ReplacedAll(_) => "ReplacedAll",
             Self::SyncAll => "SyncAll",
             Self::Bookmark { .. } => "Bookmark",
@@ -126,11 +96,8 @@ impl<K: Object> Delta<K> {
     #[doc(alias = "KeyOf")]
     pub fn key(&self) -> Option<ObjectKey> {
         match self {
-            Self::Vanished(tombstone) => Some(tombstone.key.clone()),
             Self::Dropped { key, .. } => Some(key.clone()),
-            Self::DeletedUnreadable(bad) | Self::Unreadable(bad) | Self::ReplacedUnreadable(bad) => {
-                bad.key.clone()
-            }
+            Self::DeletedUnreadable(bad) | Self::Unreadable(bad) => bad.key.clone(),
             other => other.object().map(|object| ObjectKey::of(&**object)),
         }
     }
@@ -151,10 +118,6 @@ impl<K> Clone for Delta<K> {
                 key: key.clone(),
                 resource_version: resource_version.clone(),
             },
-            Self::Replaced(object) => Self::Replaced(object.clone()),
-            Self::ReplacedUnreadable(bad) => Self::ReplacedUnreadable(bad.clone()),
-            Self::Vanished(tombstone) => Self::Vanished(tombstone.clone()),
-            Self::Sync(object) => Self::Sync(object.clone()),
             Self::ReplacedAll(replacement) => Self::ReplacedAll(replacement.clone()),
             Self::SyncAll => Self::SyncAll,
             Self::Bookmark { resource_version } => Self::Bookmark {
@@ -175,15 +138,6 @@ impl<K> Clone for Replacement<K> {
     }
 }
 
-impl<K> Clone for Tombstone<K> {
-    fn clone(&self) -> Self {
-        Self {
-            key: self.key.clone(),
-            last: self.last.clone(),
-        }
-    }
-}
-
 /// Keys and versions only: objects may be Secrets.
 impl<K: Object> fmt::Debug for Delta<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -195,10 +149,6 @@ impl<K: Object> fmt::Debug for Delta<K> {
             Self::DeletedUnreadable(bad) => write!(f, "DeletedUnreadable({bad:?})"),
             Self::Unreadable(bad) => write!(f, "Unreadable({bad:?})"),
             Self::Dropped { key, .. } => write!(f, "Dropped({key})"),
-            Self::Replaced(object) => write!(f, "Replaced({})", key(object)),
-            Self::ReplacedUnreadable(bad) => write!(f, "ReplacedUnreadable({bad:?})"),
-            Self::Vanished(tombstone) => write!(f, "Vanished({})", tombstone.key),
-            Self::Sync(object) => write!(f, "Sync({})", key(object)),
             Self::ReplacedAll(list) => write!(f, "ReplacedAll({list:?})"),
             Self::SyncAll => f.write_str("SyncAll"),
             Self::Bookmark { resource_version } => write!(f, "Bookmark({resource_version})"),
@@ -214,13 +164,5 @@ impl<K> fmt::Debug for Replacement<K> {
             .field("resource_version", &self.resource_version)
             .field("shard", &self.shard)
             .finish()
-    }
-}
-
-impl<K> fmt::Debug for Tombstone<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tombstone")
-            .field("key", &self.key)
-            .finish_non_exhaustive()
     }
 }

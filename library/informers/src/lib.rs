@@ -37,10 +37,8 @@
 //! - [`ListWatch`] lists and watches typed, dynamic, metadata-only or projected objects in a [`Scope`]; the trait behind
 //!   it is [`ListerWatcher`](source::ListerWatcher).
 //! - [`Reflector`](reflector::Reflector) keeps any [`Target`](target::Target) equal to its source.
-//! - [`queue`] holds the queues between a reflector and its consumer;
-//!   [`LowLevelInformer`] joins a source, a queue and a process function.
-//! - [`store`] holds the cache, a store that programs fill themselves, a store with expiry, and an overlay for reading your
-//!   own writes.
+//! - [`queue`] holds the queue between a reflector and its consumer.
+//! - [`store`] holds the cache, and a store that programs fill themselves.
 //!
 //! [`SharedInformerFactory`] shares informers in a program: `factory.informer::<Pod>()`, `factory.core().v1().pods()`.
 //! [`Lister`] reads the cache by label selector, namespace, name and owner; [`indexes`] has the usual indexes.
@@ -139,7 +137,7 @@ mod wire;
 
 pub use event::{Cause, Event};
 pub use factory::{FactoryBuilder, ResourceName, SharedInformerFactory, accessors};
-pub use informer::{Informer, InformerBuilder, InformerTask, LowLevelInformer, QueueKind, ShutdownReport};
+pub use informer::{Informer, InformerBuilder, InformerTask, ShutdownReport};
 pub use key::ObjectKey;
 pub use lister::{Lister, NamespaceLister};
 pub use object::{Object, OwnerRef};
@@ -192,7 +190,6 @@ pub mod sim {
     pub use crate::codec::error_body::error_response;
     pub use crate::dispatcher::{Dispatcher, Leftovers, Listener};
     use crate::handler::{HandlerOptions, IntoHandler, erase};
-    pub use crate::queue::{DeltaFifo, DeltaQueue, InOrderQueue};
     use crate::reflector::Reflector;
     pub use crate::reflector::machine::{Action, Context, EventKind, Input, Machine, Next, Report};
     pub use crate::reflector::report::Violation;

@@ -215,22 +215,18 @@ pub(crate) fn store_delta<K: Object>(
     let key = delta.key();
     let name = delta.name();
     let stored = catch_unwind(AssertUnwindSafe(|| match delta {
-        Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
-            store.put(object)
-        }
+        Delta::Added(object) | Delta::Updated(object) => store.put(object),
         Delta::ReplacedAll(list) => store.replace_all(list),
         Delta::SyncAll => store.resync(),
         Delta::Bookmark { resource_version } => {
             store.bookmark(&resource_version);
             Ok(())
         }
-        Delta::Unreadable(object) | Delta::ReplacedUnreadable(object) => store.unreadable(object),
-        Delta::Deleted(_) | Delta::DeletedUnreadable(_) | Delta::Dropped { .. } | Delta::Vanished(_) => {
-            match &key {
-                Some(key) => store.delete(key, delta.object()),
-                None => Err("the deleted object has no readable name".into()),
-            }
-        }
+        Delta::Unreadable(object) => store.unreadable(object),
+        Delta::Deleted(_) | Delta::DeletedUnreadable(_) | Delta::Dropped { .. } => match &key {
+            Some(key) => store.delete(key, delta.object()),
+            None => Err("the deleted object has no readable name".into()),
+        },
     }));
     stored.unwrap_or_else(|_| match &key {
         Some(key) => Err(format!("the store panicked on {name} of {key}").into()),

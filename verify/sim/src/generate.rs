@@ -159,7 +159,6 @@ fn settings(rng: &mut Rng) -> Settings {
         watch_list: rng.u32(0..2),
         page: rng.u32(0..4),
         capacity: rng.u32(1..9),
-        keyed: u32::from(rng.u32(0..4) == 0),
         selector: u32::from(rng.u32(0..3) == 0),
         any_cached: u32::from(rng.u32(0..4) == 0),
         expired_in_band: rng.u32(0..2),
@@ -207,8 +206,6 @@ fn weights(profile: Profile, settings: &Settings, rng: &mut Rng) -> Vec<(Kind, u
             MoveShard if settings.sharding == 0 => 0,
             MoveShard if profile == Profile::Shards => 8,
             MoveShard => 3,
-            // A keyed queue reorders keys and cannot recognise a repeated addition of a deleted object.
-            Replay if settings.keyed == 1 => 0,
             fault if profile.allows(fault, rng) => 2,
             _ => 0,
         };

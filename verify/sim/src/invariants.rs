@@ -73,19 +73,17 @@ impl CacheModel {
     }
 
     /// Checks the cache after every step.
-    pub fn check(&mut self, store: &Store<Thing>, server: &Server, in_order: bool, extent: Extent) -> Check {
+    pub fn check(&mut self, store: &Store<Thing>, server: &Server, extent: Extent) -> Check {
         let held: BTreeMap<Key, Ident> = (store.list().iter())
             .map(|object| (object.key, ident(object)))
             .collect();
         let version = store.resource_version().and_then(|version| version.parse().ok());
-        self.c13_no_partial_first_list(version, &held, in_order)?;
+        self.c13_no_partial_first_list(version, &held)?;
         c1_every_state_existed(store, server)?;
         let before = self.epoch;
         if let Some(version) = version {
             let decreased = self.c5_version_decreases_after_a_restore_only(version, server)?;
-            if extent != Extent::Unknown {
-                self.c3_cache_equals_collection(version, decreased, store, server, extent)?;
-            }
+            self.c3_cache_equals_collection(version, decreased, store, server, extent)?;
             self.version = Some(version);
         }
         if self.epoch == before && version.is_some() {
@@ -95,13 +93,8 @@ impl CacheModel {
         Ok(())
     }
 
-    fn c13_no_partial_first_list(
-        &self,
-        version: Option<u64>,
-        held: &BTreeMap<Key, Ident>,
-        in_order: bool,
-    ) -> Check {
-        if in_order && version.is_none() && !held.is_empty() {
+    fn c13_no_partial_first_list(&self, version: Option<u64>, held: &BTreeMap<Key, Ident>) -> Check {
+        if version.is_none() && !held.is_empty() {
             return violated("C13", format!("{} objects without a version", held.len()));
         }
         Ok(())
@@ -252,14 +245,10 @@ fn difference(
 pub struct HandlerModel {
     /// Events of one object may be merged.
     pub coalesces: bool,
-    /// The queue keeps the order across keys.
-    in_order: bool,
     /// What the handler has last received of each object.
     held: BTreeMap<Key, Arc<Thing>>,
     /// The initial events it must receive; `None` until the first list is applied.
     initial: Option<BTreeMap<Key, Ident>>,
-    /// Whether `initial` is known.
-    is_exact: bool,
     /// Those it has received.
     initial_received: BTreeMap<Key, Ident>,
     /// The most objects that the cache has held since it joined.
@@ -272,31 +261,23 @@ pub struct HandlerModel {
 
 impl HandlerModel {
     /// A handler that joins a cache with these objects; `synced` if the first list has been applied.
-    pub fn new(coalesces: bool, held: &BTreeMap<Key, Ident>, synced: bool, in_order: bool) -> Self {
+    pub fn new(coalesces: bool, held: &BTreeMap<Key, Ident>, synced: bool) -> Self {
         Self {
             coalesces,
-            in_order,
             held: BTreeMap::new(),
             initial: synced.then(|| held.clone()),
             initial_received: BTreeMap::new(),
-            is_exact: true,
             is_summed: false,
             largest_snapshot: held.len(),
             expected: held.iter().map(|(key, ident)| (*key, "added", *ident)).collect(),
         }
     }
 
-    /// The first list has been applied, and the cache holds it. A keyed queue applies it in parts, between which other
-    /// changes are applied; the initial events are then unknown.
+    /// The first list has been applied, and the cache holds it.
     pub fn synced(&mut self, store: &Store<Thing>) {
         let objects = store.list();
         let held = objects.iter().map(|object| (object.key, ident(object)));
-        self.initial = Some(if self.in_order {
-            held.collect()
-        } else {
-            BTreeMap::new()
-        });
-        self.is_exact = self.in_order;
+        self.initial = Some(held.collect());
     }
 
     /// These events were dispatched.
@@ -324,10 +305,8 @@ impl HandlerModel {
         }
         h5_cache_is_not_older(object, store, server)?;
         if event.is_initial() {
-            // A keyed queue marks all changes of a key that are applied together, as client-go does, and so also an object
-            // that follows a deletion.
             let before = self.initial_received.insert(key, ident(object));
-            if before.is_some() && self.in_order {
+            if before.is_some() {
                 return violated("H7", format!("k{key} is initial twice"));
             }
         }
@@ -419,12 +398,10 @@ impl HandlerModel {
     /// Every object of the first list, or of the cache at the time of joining, is initial exactly once.
     pub fn h7_initial_events(&self) -> Check {
         match &self.initial {
-            Some(initial) if !self.coalesces && self.is_exact && *initial != self.initial_received => {
-                violated(
-                    "H7",
-                    format!("initial events {:?}, expected {initial:?}", self.initial_received),
-                )
-            }
+            Some(initial) if !self.coalesces && *initial != self.initial_received => violated(
+                "H7",
+                format!("initial events {:?}, expected {initial:?}", self.initial_received),
+            ),
             _ => Ok(()),
         }
     }

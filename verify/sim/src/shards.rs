@@ -26,8 +26,6 @@ pub enum Extent {
     All,
     /// A part.
     Part(Part),
-    /// A part is being delivered.
-    Unknown,
 }
 
 impl Part {

@@ -243,8 +243,6 @@ settings! {
     page,
     /// The capacity of the queue.
     capacity,
-    /// 1 for a keyed queue.
-    keyed,
     /// 1 if only objects with an even label are selected.
     selector,
     /// 1 if the first list may be read from any replica.

@@ -10,7 +10,7 @@ use kube_informers::queue::Closed;
 use kube_informers::target::Target;
 use kube_informers_classic::{Failure, Fifo, PopError};
 
-use crate::queue_support::{Thing, bad, key, replaced, thing, updated};
+use crate::things::{Thing, bad, key, replaced, thing, updated};
 
 type Item = (&'static str, u64);
 

@@ -6,14 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use kube_informers_classic::{Failure, Fifo, PopError};
+use kube_informers::target::Target;
+use kube_informers_classic::{Delta, DeltaFifo, Failure, Fifo, PopError};
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
+
+use crate::things::{Thing, added};
 
 const PRODUCERS: usize = 4;
 const POPPERS: usize = 4;
 const KEYS: usize = 5;
 const ROUNDS: u64 = 400;
+const CAPACITY: usize = 16;
 const DEADLINE: Duration = Duration::from_secs(600);
 
 /// Shared by all consumers of one queue.
@@ -58,6 +62,61 @@ fn name(producer: usize, key: usize) -> String {
 /// Whether the pop with this number is requeued first.
 fn fails(pops: &AtomicUsize) -> bool {
     pops.fetch_add(1, Ordering::SeqCst).is_multiple_of(3)
+}
+
+async fn hammer(queue: Arc<DeltaFifo<Thing>>) -> Arc<Seen> {
+    let seen = Arc::new(Seen::default());
+    let pops = Arc::new(AtomicUsize::new(0));
+    let mut poppers = JoinSet::new();
+    for _ in 0..POPPERS {
+        let (queue, seen, pops) = (queue.clone(), seen.clone(), pops.clone());
+        poppers.spawn(async move {
+            while let Some(batch) = queue.pop_batch(7).await {
+                if fails(&pops) {
+                    batch.requeue();
+                    continue;
+                }
+                // Other tasks may try to pop while this batch is in flight.
+                tokio::task::yield_now().await;
+                let objects = batch.deltas.iter().filter_map(Delta::object);
+                seen.process(objects.map(|object| (object.name.as_str(), object.value)));
+                batch.done();
+            }
+        });
+    }
+    let mut producers = JoinSet::new();
+    for producer in 0..PRODUCERS {
+        let queue = queue.clone();
+        producers.spawn(async move {
+            for round in 1..=ROUNDS {
+                for key in 0..KEYS {
+                    queue.room().await;
+                    queue.accept(added(&name(producer, key), round)).unwrap();
+                    let len = queue.len();
+                    assert!(len <= CAPACITY + PRODUCERS + 7, "{len} queued");
+                }
+            }
+        });
+    }
+
+    tokio::time::timeout(DEADLINE, producers.join_all())
+        .await
+        .expect("producers end");
+    queue.close();
+    tokio::time::timeout(DEADLINE, poppers.join_all())
+        .await
+        .expect("poppers end");
+    seen
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_delta_fifo_ends_with_the_newest_state_under_concurrent_load() {
+    let queue = Arc::new(DeltaFifo::new().capacity(CAPACITY));
+
+    let seen = hammer(queue.clone()).await;
+
+    seen.assert_complete();
+    assert!(queue.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -163,12 +163,11 @@ impl SharedInformerFactory {
     ///
     /// ```no_run
     /// # use k8s_openapi::api::core::v1::Pod;
-    /// # use kube_informers::QueueKind;
     /// # use kube_informers::{Informer, SharedInformerFactory};
     /// # fn main() { std::hint::black_box(example as fn(SharedInformerFactory)); }
     /// # fn example(factory: SharedInformerFactory) {
     /// let pods = factory.informer_for::<Pod>(|factory| {
-    ///     factory.default_builder().queue(QueueKind::Keyed { capacity: 1000 })
+    ///     factory.default_builder().configure(|config| config.queue_capacity = 10_000)
     /// });
     /// # }
     /// ```

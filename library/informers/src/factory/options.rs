@@ -10,7 +10,7 @@ use super::SharedInformerFactory;
 use crate::codec::FromWire;
 use crate::codec::{LazyOptions, Validate};
 use crate::errors::ParseError;
-use crate::informer::{InformerBuilder, QueueKind};
+use crate::informer::InformerBuilder;
 use crate::object::Object;
 use crate::reflector::{RecoveryGroup, ReflectorConfig, StreamEnd, Transform};
 use crate::scope::Scope;
@@ -37,7 +37,6 @@ pub(super) struct FactoryOptions {
     /// A `Transform<K>` for each `K`.
     transform_of: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
     config: ReflectorConfig,
-    queue: QueueKind,
     drop_managed_fields: Option<bool>,
     lazy: LazyOptions,
     encoding: Encoding,
@@ -198,12 +197,6 @@ impl FactoryBuilder {
         self
     }
 
-    /// The queue between the watch and the cache.
-    pub fn queue(mut self, queue: QueueKind) -> Self {
-        self.options.queue = queue;
-        self
-    }
-
     /// Called when a list or watch of any informer ends; see [`InformerBuilder::on_stream_end`].
     #[doc(alias = "SetWatchErrorHandler")]
     pub fn on_stream_end(mut self, hook: impl Fn(&StreamEnd<'_>) + Send + Sync + 'static) -> Self {
@@ -232,7 +225,6 @@ impl fmt::Debug for FactoryBuilder {
             .field("name", &self.options.name)
             .field("resync", &self.options.resync)
             .field("config", &self.options.config)
-            .field("queue", &self.options.queue)
             .finish_non_exhaustive()
     }
 }
@@ -261,7 +253,6 @@ impl FactoryOptions {
         let kind = TypeId::of::<K>();
         let mut builder = builder
             .config(self.config.clone())
-            .queue(self.queue)
             .recovery(self.recovery.clone());
         if let Some(period) = self.resync_of.get(&kind).copied().unwrap_or(self.resync) {
             builder = builder.resync(period);

@@ -13,7 +13,6 @@ use super::run::InformerTask;
 use super::{Alive, Informer};
 use crate::codec::LazyCounters;
 use crate::object::Object;
-use crate::queue::DEFAULT_CAPACITY;
 use crate::reflector::{RecoveryGroup, ReflectorConfig, StreamEnd, StreamEndHook, Transform};
 use crate::shard::Shard;
 use crate::source::{Encoding, EncodingError, ListWatch, ListerWatcher, ResourceType};
@@ -29,7 +28,6 @@ pub struct InformerBuilder<K: Object> {
     name: Option<String>,
     config: ReflectorConfig,
     transform: Option<Transform<K>>,
-    queue: QueueKind,
     resync: Option<Duration>,
     on_stream_end: Option<StreamEndHook>,
     shard: Option<Shard>,
@@ -83,34 +81,6 @@ impl<K: Object> Sources<K> {
     }
 }
 
-/// The queue between the watch and the cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum QueueKind {
-    /// Changes are applied in order: the cache always equals a version of the collection.
-    #[doc(alias = "RealFIFO")]
-    InOrder {
-        /// The number of queued changes at which the watch is no longer read.
-        capacity: usize,
-    },
-    /// Changes of one object are applied together, as in client-go up to 1.32. The order across objects is lost, so the
-    /// cache has a version only while the queue is empty. If a server repeats an old event of a deleted object, the
-    /// object can reappear until the next list, because only the order across objects shows that the event is old.
-    #[doc(alias = "DeltaFIFO")]
-    Keyed {
-        /// The number of queued changes at which the watch is no longer read.
-        capacity: usize,
-    },
-}
-
-impl Default for QueueKind {
-    fn default() -> Self {
-        Self::InOrder {
-            capacity: DEFAULT_CAPACITY,
-        }
-    }
-}
-
 impl<K: Object> Informer<K> {
     /// An informer for any source: a [`ListWatch`], a script, or your own implementation.
     #[doc(alias = "NewSharedIndexInformerWithOptions")]
@@ -139,7 +109,6 @@ impl<K: Object> Informer<K> {
             name: None,
             config: ReflectorConfig::default(),
             transform: None,
-            queue: QueueKind::default(),
             resync: None,
             on_stream_end: None,
             shard: None,
@@ -227,12 +196,6 @@ impl<K: Object> InformerBuilder<K> {
     #[doc(alias = "ResyncPeriod")]
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
-        self
-    }
-
-    /// The queue between the watch and the cache.
-    pub fn queue(mut self, queue: QueueKind) -> Self {
-        self.queue = queue;
         self
     }
 
@@ -329,7 +292,6 @@ impl<K: Object> InformerBuilder<K> {
         let template = MemberTemplate {
             store: self.writer.store(),
             transform: self.transform,
-            queue: self.queue,
             on_stream_end: self.on_stream_end,
             group: self.group,
             list_watch: self.sources.namespaced(),
@@ -381,7 +343,6 @@ impl<K: Object> fmt::Debug for InformerBuilder<K> {
                 &self.name.clone().unwrap_or_else(|| self.sources.describe()),
             )
             .field("config", &self.config)
-            .field("queue", &self.queue)
             .field("resync", &self.resync)
             .field("shard", &self.shard)
             .finish_non_exhaustive()

@@ -8,12 +8,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::audit::{Auditor, Tracking};
-use super::builder::QueueKind;
 use super::drift::SharedAuditStats;
-use super::known_keys::MemberKeys;
 use crate::key::ObjectKey;
 use crate::object::Object;
-use crate::queue::{DeltaFifo, DeltaQueue, InOrderQueue};
+use crate::queue::InOrderQueue;
 use crate::reflector::{
     JitterRng, RecoveryGroup, Reflector, ReflectorConfig, ReflectorHandle, StreamEndHook, Transform,
 };
@@ -27,7 +25,7 @@ pub(super) struct Member<K> {
     pub(super) id: usize,
     /// The only namespace it watches, if its source says so.
     pub(super) namespace: Option<String>,
-    pub(super) queue: Arc<dyn DeltaQueue<K>>,
+    pub(super) queue: Arc<InOrderQueue<K>>,
     pub(super) reflector: ReflectorHandle,
     /// Moved and applied under the core's lock.
     pub(super) shard: ShardTracker,
@@ -110,7 +108,6 @@ pub(super) struct MemberTemplate<K> {
     pub(super) store: Store<K>,
     pub(super) config: ReflectorConfig,
     pub(super) transform: Option<Transform<K>>,
-    pub(super) queue: QueueKind,
     pub(super) on_stream_end: Option<StreamEndHook>,
     pub(super) group: RecoveryGroup,
     /// Of which the members are parts, one per namespace. `None` for other sources, and for all namespaces.
@@ -140,16 +137,7 @@ impl<K: Object> MemberTemplate<K> {
         shard: Option<Shard>,
         stop: CancellationToken,
     ) -> MemberTask<K> {
-        let queue: Arc<dyn DeltaQueue<K>> = match self.queue {
-            QueueKind::InOrder { capacity } => Arc::new(InOrderQueue::new().capacity(capacity)),
-            QueueKind::Keyed { capacity } => {
-                let known = MemberKeys {
-                    store: self.store.clone(),
-                    member: id,
-                };
-                Arc::new(DeltaFifo::new().capacity(capacity).known(known))
-            }
-        };
+        let queue = Arc::new(InOrderQueue::new().capacity(self.config.queue_capacity));
         let shard = ShardTracker::new(shard);
         let namespace = source.namespace();
         let rng = JitterRng::new(self.config.jitter);

@@ -7,8 +7,6 @@ pub(crate) mod drift;
 pub(crate) mod errors;
 mod freshness;
 mod index_by_path;
-mod known_keys;
-mod low_level;
 mod member;
 mod namespaces;
 mod problem_log;
@@ -22,7 +20,6 @@ mod state;
 pub(crate) mod stats;
 mod wait;
 mod weak;
-mod with_handler;
 
 use std::fmt;
 use std::sync::Arc;
@@ -42,8 +39,7 @@ use crate::subscription::Subscription;
 use crate::time::after;
 use process::InformerInner;
 
-pub use builder::{InformerBuilder, QueueKind};
-pub use low_level::LowLevelInformer;
+pub use builder::InformerBuilder;
 pub(crate) use readiness::{InformerHealth, Observed};
 pub use run::InformerTask;
 pub use shutdown::ShutdownReport;

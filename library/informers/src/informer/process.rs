@@ -337,7 +337,6 @@ impl<K: Object> InformerInner<K> {
     }
 
     fn apply(&self, member: &Member<K>, mut batch: Batch<K>) {
-        let queue = &member.queue;
         let deltas = std::mem::take(&mut batch.deltas);
         let listed = deltas.iter().find_map(|delta| match delta {
             Delta::ReplacedAll(list) => Some(list.shard.clone()),
@@ -346,7 +345,6 @@ impl<K: Object> InformerInner<K> {
         let origin = Origin {
             member: member.id,
             initial: batch.initial,
-            in_order: queue.in_order(),
         };
         let recorded = member.tracking.record(&deltas);
         // Index functions are user code: they run here, before any lock is taken.
@@ -362,11 +360,7 @@ impl<K: Object> InformerInner<K> {
             return;
         }
         // Likewise the shard may have been moved.
-        let shard = if queue.in_order() {
-            member.shard.apply(listed.as_ref().map(Option::as_ref))
-        } else {
-            member.shard.apply_split_lists()
-        };
+        let shard = member.shard.apply(listed.as_ref().map(Option::as_ref));
         let applied = core.writer.apply(prepared.restrict_to(shard), &mut events);
         core.totals.add(&applied);
         core.dispatcher.dispatch(events);
@@ -460,13 +454,10 @@ impl<K: Object> InformerInner<K> {
     pub(super) fn shard(&self) -> (Option<Shard>, bool) {
         let core = self.core.lock();
         let settled = core.synced
-            && self.members().iter().all(|member| {
-                let (queue, shard) = (&member.queue, &member.shard);
-                // A list that the queue splits is in the store when its last batch has been applied.
-                member.is_synced()
-                    && shard.is_settled()
-                    && (queue.in_order() || queue.stats().is_idle() && !shard.needs_fetch())
-            });
+            && self
+                .members()
+                .iter()
+                .all(|member| member.is_synced() && member.shard.is_settled());
         (core.shard.clone(), settled)
     }
 

@@ -48,6 +48,9 @@ pub struct ReflectorConfig {
     /// The period of resyncs: the target receives `SyncAll`. Default: never.
     #[doc(alias = "ResyncPeriod")]
     pub resync: Option<Duration>,
+    /// The number of objects that the queue of an informer holds before the watch is no longer read. A reflector alone asks
+    /// its target. Default: 2000, two of client-go's batches.
+    pub queue_capacity: usize,
     /// How an informer verifies its cache. A reflector alone does not.
     pub audit: AuditConfig,
     /// The source of randomness.
@@ -69,6 +72,7 @@ impl Default for ReflectorConfig {
             deadlines: Deadlines::default(),
             limits: LoadLimits::default(),
             resync: None,
+            queue_capacity: 2000,
             audit: AuditConfig::default(),
             jitter: Jitter::Random,
         }

@@ -488,7 +488,7 @@ impl<K: Object> Driver<K> {
             .take(resource_version.clone(), self.requested.clone());
         let objects = replacement.objects.len();
         self.flush();
-        self.parts.shard.admit(self.requested.as_ref());
+        self.parts.shard.admit();
         if let Err(error) = self.parts.target.accept(Delta::ReplacedAll(replacement)) {
             self.parts.shard.withdraw();
             self.status.count(|stats| stats.target_errors += 1);

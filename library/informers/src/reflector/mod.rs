@@ -35,7 +35,6 @@ use crate::wire::{Known, KnownObjects};
 use driver::Driver;
 use status::StatusOwner;
 
-pub(crate) use backoff::Backoff;
 pub use backoff::BackoffConfig;
 pub(crate) use config::JitterRng;
 pub use config::{AuditConfig, Deadlines, InitialList, Jitter, ReflectorConfig};

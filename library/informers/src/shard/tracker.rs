@@ -43,7 +43,7 @@ struct Tracked {
 struct QueuedLists {
     /// Lists that were handed over, or are being handed over.
     handed_over: u64,
-    /// Lists that were applied: those of an in-order queue, in the order of their handover.
+    /// Lists that were applied, in the order of their handover.
     applied: u64,
     /// Ranges outside the target when a list was handed over, or since then, with the number of the last list that this
     /// concerns.
@@ -88,9 +88,6 @@ impl QueuedLists {
 /// range that is given up and regained in quick succession is fetched again.
 struct Stages {
     target: Shard,
-    /// Lists of this were handed over to the queue, or are being handed over. A queue that splits a list into its
-    /// objects delivers them before the handover is complete.
-    admitted: Shard,
     /// A list of this was handed over to the queue, and the watch continues it.
     fetched: Shard,
     /// A list of this was applied to the store. Deltas for the rest of the target are ignored until its list is applied.
@@ -103,7 +100,6 @@ impl ShardTracker {
         let stages = target.map(|target| {
             let nothing = Shard::nothing(target.field());
             Stages {
-                admitted: nothing.clone(),
                 fetched: nothing.clone(),
                 applied: nothing,
                 target,
@@ -141,7 +137,6 @@ impl ShardTracker {
                 .difference(target)?;
             lists.give_up(given_up);
             *stages = Some(Stages {
-                admitted: restrict(before.map(|before| &before.admitted))?,
                 fetched: restrict(before.map(|before| &before.fetched))?,
                 applied: restrict(before.map(|before| &before.applied))?,
                 target: target.clone(),
@@ -198,8 +193,8 @@ impl ShardTracker {
             .unwrap_or(true)
     }
 
-    /// A list of `requested` is about to be handed over.
-    pub fn admit(&self, requested: Option<&Shard>) {
+    /// A list is about to be handed over.
+    pub fn admit(&self) {
         let mut tracked = self.shared.tracked.lock();
         let Tracked { stages, lists } = &mut *tracked;
         lists.handed_over += 1;
@@ -207,10 +202,6 @@ impl ShardTracker {
             // The watch that continues the list will not have what is outside, whatever the list has.
             if let Ok(outside) = Shard::everything(stages.target.field()).difference(&stages.target) {
                 lists.give_up(outside);
-            }
-            let listed = common(requested, &stages.target);
-            if let Ok(admitted) = stages.admitted.union(&listed) {
-                stages.admitted = admitted;
             }
         }
     }
@@ -221,7 +212,6 @@ impl ShardTracker {
             // The shard may have moved during the handover.
             let listed = common(requested, &stages.target);
             stages.fetched = lists.restrict(lists.handed_over, listed);
-            stages.admitted = stages.fetched.clone();
         });
     }
 
@@ -242,15 +232,6 @@ impl ShardTracker {
             (_, None) => {}
         }
         tracked.stages.as_ref().map(|stages| stages.applied.clone())
-    }
-
-    /// The same for a queue that splits lists into their objects.
-    pub fn apply_split_lists(&self) -> Option<Shard> {
-        self.update(|stages, lists| {
-            lists.note_applied(lists.handed_over);
-            stages.applied = stages.admitted.clone();
-            stages.applied.clone()
-        })
     }
 
     fn read<T>(&self, read: impl FnOnce(&Stages) -> T) -> Option<T> {
@@ -287,7 +268,7 @@ mod tests {
     /// A watch that has its whole target in the store.
     fn settled(target: &Shard) -> ShardTracker {
         let tracker = ShardTracker::new(Some(target.clone()));
-        tracker.admit(Some(target));
+        tracker.admit();
         tracker.mark_fetched(Some(target));
         tracker.apply(Some(Some(target)));
         assert!(tracker.is_settled() && !tracker.needs_fetch());
@@ -350,14 +331,14 @@ mod tests {
     #[test]
     fn a_queued_list_does_not_count_for_a_range_that_was_given_up_and_regained() {
         let tracker = ShardTracker::new(Some(eighths(0..4)));
-        tracker.admit(Some(&eighths(0..4)));
+        tracker.admit();
         tracker.mark_fetched(Some(&eighths(0..4)));
 
         tracker.move_to(&eighths(0..2)).unwrap();
         tracker.move_to(&eighths(0..4)).unwrap();
         assert!(tracker.needs_fetch());
         // The range is fetched again, and both lists are queued.
-        tracker.admit(Some(&eighths(0..4)));
+        tracker.admit();
         tracker.mark_fetched(Some(&eighths(0..4)));
         assert!(!tracker.needs_fetch());
 
@@ -372,7 +353,7 @@ mod tests {
     fn a_queued_list_does_not_count_for_a_range_that_was_gained_after_its_handover() {
         let tracker = ShardTracker::new(Some(eighths(0..8)));
         tracker.move_to(&eighths(0..2)).unwrap();
-        tracker.admit(Some(&eighths(0..8)));
+        tracker.admit();
         tracker.mark_fetched(Some(&eighths(0..8)));
 
         tracker.move_to(&eighths(0..4)).unwrap();
@@ -384,7 +365,7 @@ mod tests {
     #[test]
     fn a_queued_list_of_everything_does_not_count_for_a_range_that_was_given_up_and_regained() {
         let tracker = ShardTracker::new(None);
-        tracker.admit(None);
+        tracker.admit();
         tracker.mark_fetched(None);
 
         tracker.move_to(&eighths(0..2)).unwrap();
@@ -397,7 +378,7 @@ mod tests {
     #[test]
     fn a_range_that_is_given_up_during_the_handover_is_fetched_again() {
         let tracker = ShardTracker::new(Some(eighths(0..4)));
-        tracker.admit(Some(&eighths(0..4)));
+        tracker.admit();
         tracker.move_to(&eighths(0..2)).unwrap();
         tracker.move_to(&eighths(0..4)).unwrap();
         tracker.mark_fetched(Some(&eighths(0..4)));
@@ -409,16 +390,16 @@ mod tests {
     #[test]
     fn a_list_that_was_rejected_does_not_shift_the_following_ones() {
         let tracker = ShardTracker::new(Some(eighths(0..4)));
-        tracker.admit(Some(&eighths(0..4)));
+        tracker.admit();
         tracker.withdraw();
-        tracker.admit(Some(&eighths(0..4)));
+        tracker.admit();
         tracker.mark_fetched(Some(&eighths(0..4)));
         assert_eq!(tracker.apply(Some(Some(&eighths(0..4)))), Some(eighths(0..4)));
 
         // Nothing is queued any more: a move concerns no list.
         tracker.move_to(&eighths(0..2)).unwrap();
         tracker.move_to(&eighths(0..4)).unwrap();
-        tracker.admit(Some(&eighths(0..4)));
+        tracker.admit();
         tracker.mark_fetched(Some(&eighths(0..4)));
         assert_eq!(tracker.apply(Some(Some(&eighths(0..4)))), Some(eighths(0..4)));
     }
@@ -437,18 +418,6 @@ mod tests {
         assert!(!tracker.is_settled());
         assert_eq!(tracker.apply(Some(None)), Some(eighths(4..8)));
         assert!(tracker.is_settled());
-    }
-
-    #[test]
-    fn objects_of_a_split_list_are_admitted_before_the_handover_is_complete() {
-        let tracker = settled(&eighths(0..2));
-        tracker.move_to(&eighths(0..4)).unwrap();
-
-        assert_eq!(tracker.apply_split_lists(), Some(eighths(0..2)));
-        tracker.admit(Some(&eighths(0..4)));
-
-        assert_eq!(tracker.apply_split_lists(), Some(eighths(0..4)));
-        assert!(tracker.needs_fetch());
     }
 
     #[test]

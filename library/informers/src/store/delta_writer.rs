@@ -53,27 +53,13 @@ pub struct DeltaWriter<K> {
 }
 
 /// The source of a batch of deltas.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// The position of the watch in its informer, from 0. The watches of an informer cover different namespaces: a list of
     /// one of them does not affect the objects of the others.
     pub member: usize,
     /// Whether the deltas are part of the initial list.
     pub initial: bool,
-    /// Whether the queue keeps the order across keys. If not, the store reports no version from the first delta until a
-    /// `Bookmark` says that everything up to it was applied.
-    pub in_order: bool,
-}
-
-impl Default for Origin {
-    /// The first watch, not its initial list, in order.
-    fn default() -> Self {
-        Self {
-            member: 0,
-            initial: false,
-            in_order: true,
-        }
-    }
 }
 
 /// The effects of a batch of deltas.
@@ -220,8 +206,6 @@ pub(super) struct Item<K> {
 pub(super) enum PreparedDelta<K> {
     /// `Added` or `Updated`.
     Put(Item<K>),
-    /// One object of a list.
-    PutListed(Item<K>),
     /// Any other delta.
     Other(Delta<K>),
     ReplaceAll {
@@ -248,11 +232,6 @@ impl<K: Object> Prepared<K> {
                 row: values.add(&object),
                 object,
             }),
-            Delta::Replaced(object) => {
-                let mut item = missing(object);
-                fill(&shared, std::slice::from_mut(&mut item), &mut values);
-                PreparedDelta::PutListed(item)
-            }
             Delta::ReplacedAll(replacement) => {
                 let mut items = replacement.objects.into_iter().map(missing).collect::<Vec<_>>();
                 fill(&shared, &mut items, &mut values);
@@ -326,7 +305,7 @@ impl<K: Object> TableWrite<K, ObjectKey> for Prepared<K> {
         let mut values = IndexValues::new(defs);
         for step in &mut self.steps {
             let items = match step {
-                PreparedDelta::Put(item) | PreparedDelta::PutListed(item) => std::slice::from_mut(item),
+                PreparedDelta::Put(item) => std::slice::from_mut(item),
                 PreparedDelta::ReplaceAll { items, .. } => items,
                 PreparedDelta::Other(_)
                 | PreparedDelta::EvictOutside

@@ -46,11 +46,6 @@ impl WatchProgress {
         self.version = version.map(Into::into);
         self.seen = self.version.clone();
     }
-
-    /// A delta was processed out of order.
-    pub(super) fn forget(&mut self) {
-        *self = Self::default();
-    }
 }
 
 /// Sets a version unless it would decrease.

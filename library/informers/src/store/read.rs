@@ -135,41 +135,9 @@ impl<V, Q: Hash + Eq + Clone> Store<V, Q> {
         keys
     }
 
-    /// All known keys: those of the objects, and those in quarantine without an object.
-    pub fn known_keys(&self) -> Vec<Q> {
-        self.known_keys_where(|_| true)
-    }
-
-    /// The same for the objects of one watch.
-    pub(crate) fn known_keys_of(&self, member: usize) -> Vec<Q> {
-        self.known_keys_where(|held_by| usize::try_from(held_by) == Ok(member))
-    }
-
-    /// Whether a key is among the [known ones](Self::known_keys).
-    pub(crate) fn knows(&self, key: &Q) -> bool {
-        let table = self.table();
-        table.find(key).is_some() || table.bad(key).is_some()
-    }
-
-    fn known_keys_where(&self, is_wanted: impl Fn(u32) -> bool) -> Vec<Q> {
-        let table = self.table();
-        let wanted = table.iter().filter(|(_, entry, _)| is_wanted(entry.member));
-        let mut keys: Vec<Q> = wanted.map(|(_, entry, _)| entry.key.clone()).collect();
-        for entry in table
-            .quarantine()
-            .iter()
-            .filter(|entry| is_wanted(entry.bad.member))
-        {
-            if table.find(&entry.key).is_none() {
-                keys.push(entry.key.clone());
-            }
-        }
-        keys
-    }
-
     /// The resource version of the store: it holds exactly what the server held at this version.
     ///
-    /// `None` before the initial list, while changes are applied out of order, for a store without versions, and for an
+    /// `None` before the initial list, for a store without versions, and for an
     /// informer with several watches, which has [one version per watch](Self::resource_versions).
     #[doc(alias = "LastStoreSyncResourceVersion")]
     pub fn resource_version(&self) -> Option<String> {

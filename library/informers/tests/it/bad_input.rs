@@ -389,50 +389,47 @@ async fn bytes_that_break_a_list_never_empty_the_cache() {
 /// An item without a name may be any object that is missing from the list.
 #[tokio::test(start_paused = true)]
 async fn a_list_of_unidentifiable_items_does_not_empty_the_cache() {
-    use kube_informers::QueueKind;
-    for queue in [QueueKind::default(), QueueKind::Keyed { capacity: 10 }] {
-        for build in [pods, paged_pods] {
-            let server = TestServer::new();
-            for name in ["a", "b", "c"] {
-                server.create(pod("ns", name));
-            }
-            let informer = synced(build(&server).queue(queue)).await;
-            let log = Log::new();
-            let handler = informer.add_event_handler(log.handler()).unwrap();
-            handler.synced().await.unwrap();
-            log.take();
-
-            for name in ["ns/a", "ns/b"] {
-                server.poison("pods", name, Poison::Null);
-            }
-            force_relist(&server);
-            wait_for("it has relisted", || {
-                informer.stats().members[0].reflector.lists == 2
-            })
-            .await;
-            pass(minutes(5)).await;
-            assert_eq!(names(&informer), ["a", "b", "c"]);
-            assert_eq!(informer.quarantine().len(), 2);
-            assert_eq!(log.all(), [""; 0]);
-
-            // One object is deleted and one of the items has a UID, so only that object may be the missing one.
-            server.delete::<Pod>("ns", "b");
-            server.clear_faults();
-            server.poison("pods", "ns/a", Poison::MissingName);
-            force_relist(&server);
-            wait_for("it has relisted", || {
-                informer.stats().members[0].reflector.lists == 3
-            })
-            .await;
-            settle().await;
-            assert_eq!(log.take(), ["deleted ns/b (missed)"]);
-            assert_eq!(names(&informer), ["a", "c"]);
-
-            server.clear_faults();
-            force_relist(&server);
-            wait_for("the quarantine ends", || informer.quarantine().is_empty()).await;
-            assert_eq!(cached(&informer), stored(&server, "pods"));
-            assert_eq!(log.all(), [""; 0]);
+    for build in [pods, paged_pods] {
+        let server = TestServer::new();
+        for name in ["a", "b", "c"] {
+            server.create(pod("ns", name));
         }
+        let informer = synced(build(&server)).await;
+        let log = Log::new();
+        let handler = informer.add_event_handler(log.handler()).unwrap();
+        handler.synced().await.unwrap();
+        log.take();
+
+        for name in ["ns/a", "ns/b"] {
+            server.poison("pods", name, Poison::Null);
+        }
+        force_relist(&server);
+        wait_for("it has relisted", || {
+            informer.stats().members[0].reflector.lists == 2
+        })
+        .await;
+        pass(minutes(5)).await;
+        assert_eq!(names(&informer), ["a", "b", "c"]);
+        assert_eq!(informer.quarantine().len(), 2);
+        assert_eq!(log.all(), [""; 0]);
+
+        // One object is deleted and one of the items has a UID, so only that object may be the missing one.
+        server.delete::<Pod>("ns", "b");
+        server.clear_faults();
+        server.poison("pods", "ns/a", Poison::MissingName);
+        force_relist(&server);
+        wait_for("it has relisted", || {
+            informer.stats().members[0].reflector.lists == 3
+        })
+        .await;
+        settle().await;
+        assert_eq!(log.take(), ["deleted ns/b (missed)"]);
+        assert_eq!(names(&informer), ["a", "c"]);
+
+        server.clear_faults();
+        force_relist(&server);
+        wait_for("the quarantine ends", || informer.quarantine().is_empty()).await;
+        assert_eq!(cached(&informer), stored(&server, "pods"));
+        assert_eq!(log.all(), [""; 0]);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube_informers::QueueKind;
+
 use kube_informers::handler::OnPanic;
 use kube_informers::handler::{HandlerOptions, blocking};
 use kube_informers::reflector::ReflectorState;
@@ -183,30 +183,25 @@ async fn informer_stops_at_once_during_backoff() {
 
 #[tokio::test(start_paused = true)]
 async fn informer_stops_at_once_with_a_full_queue_and_backlog() {
-    for queue in [
-        QueueKind::InOrder { capacity: 1 },
-        QueueKind::Keyed { capacity: 1 },
-    ] {
-        for turns in 0..40 {
-            let stage = Stage::new(TestServer::new()).await;
-            let informer = synced(stage.pods().queue(queue)).await;
-            let log = Log::new();
-            informer.add_event_handler(log.handler()).unwrap();
-            for number in 0..30 {
-                stage.server.create(pod("ns", &format!("p{number}")));
-            }
-            for _ in 0..turns {
-                tokio::task::yield_now().await;
-            }
-
-            let since = Instant::now();
-            informer.shutdown().await;
-            assert!(since.elapsed() <= Duration::from_millis(100));
-            let calls = log.len();
-            pass(secs(1)).await;
-            assert_eq!(log.len(), calls, "no call after the end");
-            stage.assert_nothing_left();
+    for turns in 0..40 {
+        let stage = Stage::new(TestServer::new()).await;
+        let informer = synced(stage.pods().configure(|config| config.queue_capacity = 1)).await;
+        let log = Log::new();
+        informer.add_event_handler(log.handler()).unwrap();
+        for number in 0..30 {
+            stage.server.create(pod("ns", &format!("p{number}")));
         }
+        for _ in 0..turns {
+            tokio::task::yield_now().await;
+        }
+
+        let since = Instant::now();
+        informer.shutdown().await;
+        assert!(since.elapsed() <= Duration::from_millis(100));
+        let calls = log.len();
+        pass(secs(1)).await;
+        assert_eq!(log.len(), calls, "no call after the end");
+        stage.assert_nothing_left();
     }
 }
 

@@ -4,10 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use futures_core::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::LowLevelInformer;
 use kube_informers::delta::Delta;
 use kube_informers::quarantine::{BadObject, Problem};
-use kube_informers::queue::InOrderQueue;
 use kube_informers::reflector::{Reflector, ReflectorState, Resume};
 use kube_informers::source::{ApiError, ListAnswer, WatchAnswer, WatchItem};
 use kube_informers::target::{Target, TargetError};
@@ -315,27 +313,4 @@ async fn a_failure_after_progress_is_the_first_of_a_new_outage() {
         assert_eq!(attempts, 1);
     })
     .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_low_level_informer_calls_the_stream_end_hook() {
-    let source = Recorded::new();
-    source.on_list(ListAnswer::error(api(403, "Forbidden")));
-    let stop = CancellationToken::new();
-    let stopping = stop.clone();
-    let ends = Arc::new(Mutex::new(Vec::new()));
-    let log = ends.clone();
-    let informer = LowLevelInformer::new(source, Arc::new(InOrderQueue::new()), |_, _| Ok(()))
-        .config(list_first())
-        .on_stream_end(move |end| {
-            log.lock().unwrap().push(end.to_string());
-            stopping.cancel();
-        });
-
-    within(seconds(60), informer.run(stop)).await;
-
-    assert_eq!(
-        *ends.lock().unwrap(),
-        ["list of pods ended: the server returned 403 Forbidden; trying again in 0.8 s"]
-    );
 }

@@ -154,7 +154,7 @@ impl World {
     fn messages(&self) -> Vec<String> {
         let snapshot = self.store.list();
         let mut messages = vec![
-            format!("{:?}", self.queue.list()),
+            format!("{:?}", self.queue),
             format!("{:?}", self.batch),
             format!("{:?} {:?}", self.store, self.writer),
             format!("{:?} {:?}", self.dispatcher, self.early),

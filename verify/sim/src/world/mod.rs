@@ -21,13 +21,11 @@ use std::time::Duration;
 use kube_informers::Store;
 use kube_informers::handler::Backlog;
 use kube_informers::handler::HandlerOptions;
-use kube_informers::queue::Batch;
+use kube_informers::queue::{Batch, InOrderQueue};
 use kube_informers::reflector::{
     InitialList, Jitter, Reflector, ReflectorConfig, ReflectorHandle, ReflectorState,
 };
-use kube_informers::sim::{
-    DeltaFifo, DeltaQueue, DeltaWriter, Dispatcher, InOrderQueue, Origin, Prepared, follow_shard, start,
-};
+use kube_informers::sim::{DeltaWriter, Dispatcher, Origin, Prepared, follow_shard, start};
 use kube_informers::store::Index;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -145,7 +143,7 @@ struct World {
     reflector: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     handle: ReflectorHandle,
     stop: CancellationToken,
-    queue: Arc<dyn DeltaQueue<Thing>>,
+    queue: Arc<InOrderQueue<Thing>>,
     batch: Option<Batch<Thing>>,
     writer: DeltaWriter<Thing>,
     store: Store<Thing>,
@@ -185,11 +183,7 @@ impl World {
         let store = writer.store();
         let early = store.index_or_add("early", |object: &Thing| [object.label.to_string()]);
         let capacity = settings.capacity.max(1) as usize;
-        let queue: Arc<dyn DeltaQueue<Thing>> = if settings.keyed == 1 {
-            Arc::new(DeltaFifo::new().capacity(capacity).known(store.clone()))
-        } else {
-            Arc::new(InOrderQueue::new().capacity(capacity))
-        };
+        let queue = Arc::new(InOrderQueue::new().capacity(capacity));
         let mut config = ReflectorConfig::default();
         config.jitter = Jitter::Seeded(settings.jitter.into());
         config.page_size = (settings.page > 0).then_some(settings.page);
@@ -405,7 +399,7 @@ impl World {
         if how & 2 == 2 {
             options = options.resync(Duration::from_secs(5));
         }
-        let model = HandlerModel::new(coalesces, self.cache.held(), self.synced, self.queue.in_order());
+        let model = HandlerModel::new(coalesces, self.cache.held(), self.synced);
         let snapshot = self.store.list();
         let dispatcher = &mut self.dispatcher;
         let handler = SimHandler::join(dispatcher, &options, on_task, snapshot, self.synced, model);
@@ -425,7 +419,7 @@ impl World {
     fn pop(&mut self, max: usize) {
         if self.batch.is_none() {
             let queue = self.queue.clone();
-            let mut pop = queue.pop_batch(max);
+            let mut pop = std::pin::pin!(queue.pop_batch(max));
             if let Poll::Ready(batch) = pop.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 self.batch = batch;
             }
@@ -440,10 +434,9 @@ impl World {
         let origin = Origin {
             member: 0,
             initial: batch.initial,
-            in_order: self.queue.in_order(),
         };
         let deltas = std::mem::take(&mut batch.deltas);
-        let shard = self.shards.apply(&deltas, self.queue.in_order());
+        let shard = self.shards.apply(&deltas);
         let prepared = Prepared::new(&self.store, origin, deltas);
         let mut events = Vec::new();
         self.writer.apply(prepared.restrict_to(shard), &mut events);
@@ -474,8 +467,7 @@ impl World {
     fn note_synced(&mut self) {
         if !self.synced && self.queue.has_synced() {
             self.synced = true;
-            self.synced_early =
-                self.queue.in_order() && self.store.resource_version().is_none() && !self.shards.was_empty;
+            self.synced_early = self.store.resource_version().is_none() && !self.shards.was_empty;
             self.dispatcher.synced();
             for handler in &mut self.handlers {
                 handler.model.synced(&self.store);
@@ -519,7 +511,6 @@ impl World {
 
     /// All invariants that hold after every step.
     fn check(&mut self) -> Check {
-        let in_order = self.queue.in_order();
         if self.synced_early {
             return violated("H8", "synced before the first list was applied");
         }
@@ -527,11 +518,7 @@ impl World {
         {
             let server = self.server.lock();
             if is_unchecked {
-                let version = self.store.resource_version();
-                let received = server.delivered.complete.map(|(_, version)| version.to_string());
-                let is_settled = self.batch.is_none() && self.queue.is_empty() && version == received;
-                let extent = self.shards.extent(is_settled);
-                self.cache.check(&self.store, &server, in_order, extent)?;
+                self.cache.check(&self.store, &server, self.shards.extent())?;
             }
             if server.requests.len() > std::mem::replace(&mut self.requests_checked, server.requests.len()) {
                 l1_l2_requests(&server, self.start, &self.shards.moves)?;

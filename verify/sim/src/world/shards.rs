@@ -35,21 +35,16 @@ impl Shards {
     }
 
     /// The part of the collection that the cache must equal: what the informer says that it has. In the end that is all of the
-    /// target. `is_settled` says that everything which the server has sent was applied.
-    pub(super) fn extent(&self, is_settled: bool) -> Extent {
+    /// target.
+    pub(super) fn extent(&self) -> Extent {
         match self.tracker.applied() {
-            // A keyed queue delivers a list object by object, and nothing of an empty one.
-            Some(_) if self.settings.keyed == 1 && !is_settled => Extent::Unknown,
             Some(applied) => Extent::Part(Part::requested(Some(&applied), &self.settings)),
             None => Extent::All,
         }
     }
 
     /// These deltas are about to be applied. Returns what to restrict them to.
-    pub(super) fn apply(&self, deltas: &[Delta<Thing>], in_order: bool) -> Option<Shard> {
-        if !in_order {
-            return self.tracker.apply_split_lists();
-        }
+    pub(super) fn apply(&self, deltas: &[Delta<Thing>]) -> Option<Shard> {
         let listed = deltas.iter().find_map(|delta| match delta {
             Delta::ReplacedAll(list) => Some(list.shard.as_ref()),
             _ => None,

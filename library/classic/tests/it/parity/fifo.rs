@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use kube_informers_classic::{Fifo, PopError};
 
-use crate::queue_support::{assert_close_ends_blocked_pops, producers_keep_their_order};
+use crate::things::{assert_close_ends_blocked_pops, producers_keep_their_order};
 
 type Item = (&'static str, u64);
 

@@ -32,7 +32,7 @@ impl<K: Object> Driver<K> {
                 resource_version: None,
                 shard: self.parts.shard.target(),
             };
-            self.parts.shard.admit(nothing.shard.as_ref());
+            self.parts.shard.admit();
             self.offer(Delta::ReplacedAll(nothing));
             self.flush();
             self.synced = true;

@@ -65,10 +65,6 @@ impl<'a, K: Object> Planner<'a, K> {
                     self.put(item, DeltaSource::Watch)?;
                     self.advance(item.object.object_version());
                 }
-                PreparedDelta::PutListed(item) => {
-                    self.put(item, DeltaSource::List)?;
-                    self.advance(None);
-                }
                 PreparedDelta::ReplaceAll {
                     items,
                     unreadable,
@@ -131,33 +127,17 @@ impl<'a, K: Object> Planner<'a, K> {
                 }
                 self.advance(bad.resource_version.as_deref());
             }
-            Delta::ReplacedUnreadable(bad) => {
-                match &bad.key {
-                    Some(key) if self.is_outside(bad) => {
-                        self.outside(KeyRef::from(key), Ident::of_bad(bad), DeltaSource::List);
-                    }
-                    None if self.is_outside(bad) => self.applied.outside += 1,
-                    Some(_) => self.unreadable(bad.clone(), DeltaSource::List),
-                    None => self.nameless(bad.clone()),
-                }
-                self.advance(None);
-            }
-            Delta::Vanished(tombstone) => {
-                self.vanish(KeyRef::from(&tombstone.key), Cause::Missed);
-                self.advance(None);
-            }
             Delta::Dropped {
                 key,
                 resource_version,
             } => {
                 self.vanish(KeyRef::from(key), Cause::LeftScope);
-                self.progress.advance(resource_version.as_deref());
+                self.advance(resource_version.as_deref());
             }
-            Delta::Sync(object) => self.sync(KeyRef::of(&**object)),
             Delta::SyncAll => self.sync_all(),
             Delta::Bookmark { resource_version } => self.bookmark(resource_version),
             // Converted by `Prepared::new`.
-            Delta::Added(_) | Delta::Updated(_) | Delta::Replaced(_) | Delta::ReplacedAll(_) => {}
+            Delta::Added(_) | Delta::Updated(_) | Delta::ReplacedAll(_) => {}
         }
     }
 
@@ -509,24 +489,18 @@ impl<'a, K: Object> Planner<'a, K> {
         new.map(|planned| planned.key.clone()).collect()
     }
 
-    /// The highest version seen. Unknown for a queue that reorders keys, where older versions are normal.
+    /// The highest version seen.
     fn seen(&self) -> Option<&str> {
-        self.progress.seen().filter(|_| self.batch.origin.in_order)
+        self.progress.seen()
     }
 
     /// A delta of this version was processed.
     fn advance(&mut self, version: Option<&str>) {
-        if self.batch.origin.in_order {
-            self.progress.advance(version);
-        } else {
-            self.progress.forget();
-        }
+        self.progress.advance(version);
     }
 
     fn bookmark(&mut self, version: &str) {
-        if !self.batch.origin.in_order {
-            self.progress.reset(Some(version));
-        } else if !self.progress.bookmark(version) {
+        if !self.progress.bookmark(version) {
             self.applied.stale_dropped += 1;
         }
     }

@@ -7,10 +7,7 @@ use kube_testserver::{ApiError, Fault, Poison, RequestMatcher, Which};
 use super::model::{Model, Rng};
 
 /// Injects one random fault. Returns whether it may be noticed only after a timeout.
-///
-/// `repeats`: whether to repeat old events. A keyed queue reorders keys and cannot recognise a repeated addition of a
-/// deleted object.
-pub fn inject(model: &mut Model, rng: &mut Rng, repeats: bool) -> bool {
+pub fn inject(model: &mut Model, rng: &mut Rng) -> bool {
     let server = model.server.clone();
     let mut slow = false;
     let what = match rng.below(16) {
@@ -33,7 +30,7 @@ pub fn inject(model: &mut Model, rng: &mut Rng, repeats: bool) -> bool {
         }
         7..=8 => poison(model, rng),
         _ => {
-            let (fault, is_slow) = fault(rng, repeats);
+            let (fault, is_slow) = fault(rng);
             slow = is_slow;
             let on = on(rng);
             let text = format!("fault {on:?} {fault:?}");
@@ -60,7 +57,7 @@ fn on(rng: &mut Rng) -> RequestMatcher {
     on.times(rng.below(4) + 1)
 }
 
-fn fault(rng: &mut Rng, repeats: bool) -> (Fault, bool) {
+fn fault(rng: &mut Rng) -> (Fault, bool) {
     let events = rng.below(4);
     let bytes = rng.below(3000);
     let fault = match rng.below(23) {
@@ -83,8 +80,8 @@ fn fault(rng: &mut Rng, repeats: bool) -> (Fault, bool) {
         16 => Fault::error_event_after(events, ApiError::internal("failed on purpose")),
         17 => Fault::error_event_after(events, ApiError::too_many_requests(1)),
         18 => Fault::no_end_marker(),
-        19 if repeats => Fault::duplicate_events(Which::Chance(0.5)),
-        20 if repeats => Fault::replay_events(Which::Chance(0.3), rng.below(5) as usize + 1),
+        19 => Fault::duplicate_events(Which::Chance(0.5)),
+        20 => Fault::replay_events(Which::Chance(0.3), rng.below(5) as usize + 1),
         21 => {
             let shift = -i64::try_from(rng.below(9)).unwrap_or_default();
             // The version of a cache without changes is that of the last bookmark, and a watch keeps its faults until it ends.

@@ -56,18 +56,6 @@ fn the_cache_is_exact_with_paged_lists_and_faults() {
     seeds(1000..1130, |_| RunKind::pages());
 }
 
-#[test]
-fn the_cache_is_exact_with_a_keyed_queue_whenever_it_reports_a_version() {
-    seeds(2000..2080, |seed| {
-        let plan = if seed % 2 == 0 {
-            RunKind::watch_list()
-        } else {
-            RunKind::pages()
-        };
-        plan.keyed()
-    });
-}
-
 /// A shard moves, on servers with and without support for shards.
 #[test]
 fn the_cache_is_exact_while_its_shard_moves() {
@@ -81,18 +69,6 @@ fn the_cache_is_exact_while_its_shard_moves() {
     });
 }
 
-#[test]
-fn the_cache_is_exact_while_its_shard_moves_with_a_keyed_queue() {
-    seeds(5000..5040, |seed| {
-        let plan = if seed % 4 < 2 {
-            RunKind::watch_list()
-        } else {
-            RunKind::pages()
-        };
-        plan.keyed().sharded(seed % 2 == 0)
-    });
-}
-
 /// Namespaces come and go.
 #[test]
 fn the_cache_is_exact_while_its_namespaces_change() {
@@ -103,18 +79,6 @@ fn the_cache_is_exact_while_its_namespaces_change() {
             RunKind::pages()
         };
         plan.namespaced()
-    });
-}
-
-#[test]
-fn the_cache_is_exact_while_its_namespaces_change_with_a_keyed_queue() {
-    seeds(7000..7040, |seed| {
-        let plan = if seed % 2 == 0 {
-            RunKind::watch_list()
-        } else {
-            RunKind::pages()
-        };
-        plan.keyed().namespaced()
     });
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::QueueKind;
+
 use kube_informers::handler::Backlog;
 use kube_informers::handler::HandlerOptions;
 use kube_informers::reflector::Jitter;
@@ -21,7 +21,6 @@ use crate::support::{minutes, pass, secs};
 /// The kind of run.
 pub struct RunKind {
     watch_list: bool,
-    keyed: bool,
     calm: bool,
     /// With a shard that moves, on a server with or without support for shards.
     sharded: Option<bool>,
@@ -33,7 +32,6 @@ impl RunKind {
     pub fn watch_list() -> Self {
         Self {
             watch_list: true,
-            keyed: false,
             calm: false,
             sharded: None,
             namespaced: false,
@@ -45,10 +43,6 @@ impl RunKind {
             watch_list: false,
             ..Self::watch_list()
         }
-    }
-
-    pub fn keyed(self) -> Self {
-        Self { keyed: true, ..self }
     }
 
     pub fn sharded(self, honoured: bool) -> Self {
@@ -143,11 +137,6 @@ impl<'a> Run<'a> {
             model.write(&mut rng);
         }
         let capacity = rng.below(8) as usize + 1;
-        let queue = if plan.keyed {
-            QueueKind::Keyed { capacity }
-        } else {
-            QueueKind::InOrder { capacity }
-        };
         let mut scope = Scope::all().labels(SELECTOR).expect("a selector");
         if plan.sharded.is_some() && !rng.one_in(4) {
             scope = scope.shard(shard(seed, &mut rng));
@@ -160,11 +149,11 @@ impl<'a> Run<'a> {
         }
         let page_size = rng.below(4) as u32 + 1;
         let informer = Informer::<Pod>::scoped(server.client(), scope)
-            .queue(queue)
             .configure(|config| {
                 config.jitter = Jitter::Seeded(seed);
                 config.watch_list = plan.watch_list;
                 config.page_size = Some(page_size);
+                config.queue_capacity = capacity;
             })
             .start();
 
@@ -211,7 +200,7 @@ impl<'a> Run<'a> {
                 self.model.write(&mut self.rng);
             }
             if !self.plan.calm && self.rng.one_in(2) {
-                self.slow |= faults::inject(&mut self.model, &mut self.rng, !self.plan.keyed);
+                self.slow |= faults::inject(&mut self.model, &mut self.rng);
             }
             if self.plan.sharded.is_some() && self.moves < 12 && self.rng.one_in(3) {
                 self.move_shard();
@@ -316,7 +305,7 @@ impl<'a> Run<'a> {
                 collection
             };
             let Some(version) = &member.resource_version else {
-                let is_empty = self.plan.keyed || part(cached.clone()).is_empty();
+                let is_empty = part(cached.clone()).is_empty();
                 self.demand(is_empty, "N6: objects without a version");
                 continue;
             };
@@ -367,7 +356,7 @@ impl<'a> Run<'a> {
         let store = self.informer.store();
         if self.plan.namespaced {
             self.check_namespaces();
-        } else if !self.informer.has_synced() && !self.plan.keyed {
+        } else if !self.informer.has_synced() {
             self.demand(store.is_empty(), "C13: part of the initial list is visible");
         }
         if self.plan.namespaced {
@@ -383,8 +372,7 @@ impl<'a> Run<'a> {
             let expected = Model::part(self.model.at(version), self.shard().as_ref());
             self.same("C3: cache and collection", self.cached(), expected);
         } else {
-            let never = self.reported == 0 || self.plan.keyed;
-            self.demand(never, "the version was lost");
+            self.demand(self.reported == 0, "the version was lost");
         }
         for (observer, registration) in &self.observers {
             if let Some(wrong) = observer.wrong() {

@@ -2,7 +2,6 @@
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
-use kube_informers::QueueKind;
 use kube_informers::source::ResourceType;
 use kube_informers::{Informer, Object, Scope};
 use kube_testserver::TestServer;
@@ -185,8 +184,11 @@ async fn constructor_has_its_own_informer_and_is_called_once() {
     let standard = factory.informer::<Pod>();
     let one = factory.informer_for::<Pod>(web);
     let again = factory.informer_for::<Pod>(web);
-    let keyed = factory
-        .informer_for::<Pod>(|factory| factory.default_builder().queue(QueueKind::Keyed { capacity: 10 }));
+    let configured = factory.informer_for::<Pod>(|factory| {
+        factory
+            .default_builder()
+            .configure(|config| config.queue_capacity = 10)
+    });
     let mut calls = 0;
     let mut named = |name: &str, label: &str| {
         factory.informer_named::<Pod>(name, |factory| {
@@ -210,7 +212,7 @@ async fn constructor_has_its_own_informer_and_is_called_once() {
         (names(&one), names(&again)),
         (vec!["cart".to_owned()], vec!["cart".to_owned()])
     );
-    assert_eq!(names(&keyed), ["cart", "db"]);
+    assert_eq!(names(&configured), ["cart", "db"]);
     assert_eq!(
         named.map(|informer| names(&informer).join(" ")),
         ["cart", "cart", "db"]

@@ -1,4 +1,4 @@
-//! Reading: late handlers and indexes, own writes, the keyed queue.
+//! Reading: late handlers and indexes, own writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::Event;
-use kube_informers::QueueKind;
+
 use kube_informers::error::WaitError;
 use kube_informers::handler::HandlerOptions;
 use kube_testserver::builders::{Build, pod};
@@ -165,54 +165,6 @@ async fn waiting_for_a_version_before_the_first_list_works_too() {
         .await
         .expect("the list includes it");
     assert_eq!(names(&informer), ["a"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn keyed_queue_leads_to_the_same_cache_and_reports_a_version_when_empty() {
-    let server = TestServer::new();
-    for number in 0..5 {
-        server.create(pod("ns", &format!("p{number}")));
-    }
-    let keyed = synced(pods(&server).queue(QueueKind::Keyed { capacity: 3 })).await;
-    let in_order = synced_pods(&server).await;
-    assert!(keyed.store().resource_version().is_some());
-    let log = Log::new();
-    let handler = keyed.add_event_handler(log.handler()).unwrap();
-    handler.synced().await.unwrap();
-    log.take();
-
-    for round in 0..20 {
-        for number in 0..5 {
-            let name = format!("p{number}");
-            match (round + number) % 4 {
-                0 => drop(server.recreate("pods", &format!("ns/{name}"))),
-                _ => drop(server.modify::<Pod>("ns", &name, |pod| {
-                    *pod = pod.clone().label("round", &round.to_string());
-                })),
-            }
-        }
-        for _ in 0..round {
-            tokio::task::yield_now().await;
-            if let Some(version) = keyed.store().resource_version() {
-                // Whenever it reports a version, it equals the other cache at that version.
-                if in_order.store().resource_version().as_ref() == Some(&version) {
-                    assert_eq!(cached(&keyed), cached(&in_order));
-                }
-            }
-        }
-    }
-    let last = server.resource_version().to_string();
-    keyed
-        .wait_for_within(&last, secs(5))
-        .await
-        .expect("the queue is drained");
-    in_order
-        .wait_for_within(&last, secs(5))
-        .await
-        .expect("it is cached");
-    assert_eq!(cached(&keyed), stored(&server, "pods"));
-    assert_eq!(cached(&keyed), cached(&in_order));
-    assert_eq!(keyed.store().resource_version(), Some(last));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,8 +1,6 @@
-//! The low-level forms: a reflector into a store, a store with one handler, queues wired by hand.
+//! The low-level forms: a reflector into a store, pages.
 
-mod controllers;
 mod paging;
-mod queues;
 mod stores;
 
 use k8s_openapi::api::core::v1::Pod;

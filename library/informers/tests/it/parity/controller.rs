@@ -1,28 +1,18 @@
-//! controller_test.go: the low-level informer, and how lists, updates and transforms are delivered.
+//! controller_test.go: how lists, updates and transforms are delivered.
 
-use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
-use futures_util::{FutureExt, StreamExt};
+use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::delta::{Delta, Tombstone};
 use kube_informers::handler::HandlerOptions;
-use kube_informers::queue::{DeltaQueue, InOrderQueue};
 use kube_informers::source::{Fetched, ListAnswer, ListItem, ListRequest, WatchAnswer};
 use kube_informers::source::{ListerWatcher, Script};
-use kube_informers::{Cause, Event, Informer, Object, ObjectKey};
-use kube_informers::{LowLevelInformer, QueueKind};
-use tokio_util::sync::CancellationToken;
+use kube_informers::{Event, Informer, Object};
 
 use crate::support::{
     Delivered, Recorded, Tasks, api, list_first, not_within, pod, pod_at, seconds, text_of, within,
 };
-
-fn queues() -> [QueueKind; 2] {
-    let capacity = 100;
-    [QueueKind::InOrder { capacity }, QueueKind::Keyed { capacity }]
-}
 
 fn phase(name: &str, phase: &str) -> Pod {
     let mut pod = pod(name);
@@ -55,45 +45,43 @@ fn stored(informer: &Informer<Pod>) -> Vec<String> {
 /// Upstream: TestHammerController
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hammered_source_and_cache_end_up_equal() {
-    for queue in queues() {
-        let tasks = Tasks::now();
-        let script = Script::new();
-        script.add(pod("first"));
-        let (informer, task) = Informer::from_source(script.clone()).queue(queue).build();
-        assert!(!informer.has_synced());
-        let mut workers = tokio::task::JoinSet::new();
-        workers.spawn(async move { task.run().await.unwrap() });
-        within(seconds(60), informer.synced()).await.unwrap();
-        let mut hammers = tokio::task::JoinSet::new();
-        for hammer in 0..3_u32 {
-            let script = script.clone();
-            hammers.spawn(async move {
-                for n in 0..100_u32 {
-                    let random = (n * 3 + hammer).wrapping_mul(2_654_435_761) >> 16;
-                    let name = format!("pod-{}", random % 10);
-                    match random / 10 % 3 {
-                        0 => script.add(pod(&name)),
-                        1 => script.modify(pod(&name)),
-                        _ => script.delete(pod(&name)),
-                    };
-                    tokio::task::yield_now().await;
-                }
-            });
-        }
-        hammers.join_all().await;
-        let version = script.add(pod("last"));
-
-        informer
-            .wait_for_within(&version.to_string(), seconds(60))
-            .await
-            .unwrap();
-
-        assert!(informer.has_synced());
-        assert_eq!(stored(&informer), collection(&script).await);
-        informer.shutdown().await;
-        workers.join_all().await;
-        tasks.gone().await;
+    let tasks = Tasks::now();
+    let script = Script::new();
+    script.add(pod("first"));
+    let (informer, task) = Informer::from_source(script.clone()).build();
+    assert!(!informer.has_synced());
+    let mut workers = tokio::task::JoinSet::new();
+    workers.spawn(async move { task.run().await.unwrap() });
+    within(seconds(60), informer.synced()).await.unwrap();
+    let mut hammers = tokio::task::JoinSet::new();
+    for hammer in 0..3_u32 {
+        let script = script.clone();
+        hammers.spawn(async move {
+            for n in 0..100_u32 {
+                let random = (n * 3 + hammer).wrapping_mul(2_654_435_761) >> 16;
+                let name = format!("pod-{}", random % 10);
+                match random / 10 % 3 {
+                    0 => script.add(pod(&name)),
+                    1 => script.modify(pod(&name)),
+                    _ => script.delete(pod(&name)),
+                };
+                tokio::task::yield_now().await;
+            }
+        });
     }
+    hammers.join_all().await;
+    let version = script.add(pod("last"));
+
+    informer
+        .wait_for_within(&version.to_string(), seconds(60))
+        .await
+        .unwrap();
+
+    assert!(informer.has_synced());
+    assert_eq!(stored(&informer), collection(&script).await);
+    informer.shutdown().await;
+    workers.join_all().await;
+    tasks.gone().await;
 }
 
 /// Upstream: TestUpdate
@@ -136,25 +124,6 @@ async fn updates_go_forward_only_and_every_deletion_arrives() {
     informer.shutdown().await;
 }
 
-/// Upstream: TestPanicPropagated
-#[tokio::test(start_paused = true)]
-async fn panic_of_the_process_function_propagates_from_run() {
-    let source = Recorded::new();
-    source.on_list(ListAnswer::page([pod_at("pod", "1")], "1"));
-    let queue: Arc<dyn DeltaQueue<Pod>> = Arc::new(InOrderQueue::new());
-    let informer = LowLevelInformer::new(source.clone(), queue.clone(), |_, _| {
-        std::panic::panic_any("just a test")
-    })
-    .config(list_first());
-
-    let run = AssertUnwindSafe(informer.run(CancellationToken::new()));
-    let panic = within(seconds(60), run.catch_unwind()).await.unwrap_err();
-
-    assert_eq!(panic.downcast_ref::<&str>(), Some(&"just a test"));
-    assert_eq!(source.script().open_watches(), 0);
-    assert_eq!(queue.len(), 1, "the batch in flight is requeued");
-}
-
 /// The transform of the informer: upper-case labels.
 fn shout(pod: &mut Pod) {
     let labels = pod.metadata.labels.get_or_insert_default();
@@ -166,43 +135,38 @@ fn shout(pod: &mut Pod) {
 /// Upstream: TestTransformingInformer
 #[tokio::test(start_paused = true)]
 async fn every_event_and_the_store_show_transformed_objects() {
-    for queue in queues() {
-        let script = Script::new();
-        script.add(phase("pod1", "one"));
-        script.modify(phase("pod1", "two"));
-        let informer = Informer::from_source(script.clone())
-            .queue(queue)
-            .transform(shout)
-            .start();
-        let log = Delivered::new();
-        let store = informer.store();
-        let handler = log.handler_of(move |event| {
-            let stored = store.get(&event.key());
-            let stored = stored.as_deref().map_or("nothing", phase_of);
-            match event {
-                Event::Added { object, initial } => {
-                    format!("added {} {initial}, {stored} in store", phase_of(object))
-                }
-                Event::Updated { old, new, .. } => {
-                    format!("{} -> {}, {stored} in store", phase_of(old), phase_of(new))
-                }
-                Event::Deleted { object, .. } => format!("deleted {}, {stored} in store", phase_of(object)),
+    let script = Script::new();
+    script.add(phase("pod1", "one"));
+    script.modify(phase("pod1", "two"));
+    let informer = Informer::from_source(script.clone()).transform(shout).start();
+    let log = Delivered::new();
+    let store = informer.store();
+    let handler = log.handler_of(move |event| {
+        let stored = store.get(&event.key());
+        let stored = stored.as_deref().map_or("nothing", phase_of);
+        match event {
+            Event::Added { object, initial } => {
+                format!("added {} {initial}, {stored} in store", phase_of(object))
             }
-        });
-        informer.add_event_handler(handler).unwrap();
+            Event::Updated { old, new, .. } => {
+                format!("{} -> {}, {stored} in store", phase_of(old), phase_of(new))
+            }
+            Event::Deleted { object, .. } => format!("deleted {}, {stored} in store", phase_of(object)),
+        }
+    });
+    informer.add_event_handler(handler).unwrap();
 
-        assert_eq!(log.take(1).await, ["added TWO true, TWO in store"]);
-        script.add(phase("pod2", "one"));
-        assert_eq!(log.take(1).await, ["added ONE false, ONE in store"]);
-        script.add(phase("pod3", "three"));
-        assert_eq!(log.take(1).await, ["added THREE false, THREE in store"]);
-        script.modify(phase("pod2", "two"));
-        assert_eq!(log.take(1).await, ["ONE -> TWO, TWO in store"]);
-        script.delete(phase("pod1", "two"));
-        assert_eq!(log.take(1).await, ["deleted TWO, nothing in store"]);
-        assert_eq!(informer.store().len(), 2);
-        informer.shutdown().await;
-    }
+    assert_eq!(log.take(1).await, ["added TWO true, TWO in store"]);
+    script.add(phase("pod2", "one"));
+    assert_eq!(log.take(1).await, ["added ONE false, ONE in store"]);
+    script.add(phase("pod3", "three"));
+    assert_eq!(log.take(1).await, ["added THREE false, THREE in store"]);
+    script.modify(phase("pod2", "two"));
+    assert_eq!(log.take(1).await, ["ONE -> TWO, TWO in store"]);
+    script.delete(phase("pod1", "two"));
+    assert_eq!(log.take(1).await, ["deleted TWO, nothing in store"]);
+    assert_eq!(informer.store().len(), 2);
+    informer.shutdown().await;
 }
 
 /// Upstream: TestTransformingInformerRace
@@ -240,42 +204,6 @@ async fn resyncs_and_relists_never_transform_an_object_again() {
     informer.shutdown().await;
 }
 
-fn tombstone(pod: Option<&Pod>) -> Delta<Pod> {
-    Delta::Vanished(Tombstone {
-        key: ObjectKey::namespaced("shop", "cart"),
-        last: pod.cloned().map(Arc::new),
-    })
-}
-
-/// Differs from client-go: a key is a separate type and never parsed from text, and a delivered deletion always carries
-/// the last known state.
-///
-/// Upstream: TestDeletionHandlingObjectToName, TestDeletedObjectGetObjectName, TestDeletedObjectGetKey
-#[test]
-fn a_missed_deletion_has_the_key_of_its_object_with_or_without_it() {
-    let mut cart = pod_at("cart", "1");
-    cart.metadata.namespace = Some("shop".to_owned());
-    let key = ObjectKey::of(&cart);
-    assert_eq!(key.to_string(), "shop/cart");
-
-    let deltas = [
-        Delta::Deleted(Arc::new(cart.clone())),
-        tombstone(Some(&cart)),
-        tombstone(None),
-    ];
-    for delta in deltas {
-        let deleted = delta.key().unwrap();
-        assert_eq!(deleted, key);
-        assert_eq!((deleted.namespace(), deleted.name()), (Some("shop"), "cart"));
-    }
-    for cause in [Cause::Observed, Cause::Missed] {
-        let object = Arc::new(cart.clone());
-        assert_eq!(Event::Deleted { object, cause }.key(), key);
-    }
-    // An object without metadata has an empty name, and no panic.
-    assert_eq!(ObjectKey::of(&Pod::default()).to_string(), "");
-}
-
 /// The pods of a list, those of the next list, and the events a handler receives.
 type Replacing = (
     &'static [(&'static str, &'static str)],
@@ -310,71 +238,55 @@ async fn list_is_delivered_as_deletes_then_changes_after_the_store_is_updated() 
             ],
         ),
     ];
-    for queue in queues() {
-        for (before, after, expected) in cases {
-            let source = Recorded::new();
-            source.on_list(list(before, "3"));
-            source.on_watch(WatchAnswer::new().after(seconds(1)).failure(api(410, "Expired")));
-            source.on_list(list(after, "6"));
-            let informer = Informer::from_source(source)
-                .queue(queue)
-                .config(list_first())
-                .start();
-            informer.synced().await.unwrap();
-            let log = Delivered::new();
-            let store = informer.store();
-            let handler = log.handler_of(move |event| {
-                let stored = store
-                    .get(&event.key())
-                    .map_or("nothing".to_owned(), |pod| text_of(&pod));
-                format!("{event}, {stored} in store")
-            });
-            let registration = informer.add_event_handler(handler).unwrap();
-            registration.synced().await.unwrap();
-            log.take(before.len()).await;
+    for (before, after, expected) in cases {
+        let source = Recorded::new();
+        source.on_list(list(before, "3"));
+        source.on_watch(WatchAnswer::new().after(seconds(1)).failure(api(410, "Expired")));
+        source.on_list(list(after, "6"));
+        let informer = Informer::from_source(source).config(list_first()).start();
+        informer.synced().await.unwrap();
+        let log = Delivered::new();
+        let store = informer.store();
+        let handler = log.handler_of(move |event| {
+            let stored = store
+                .get(&event.key())
+                .map_or("nothing".to_owned(), |pod| text_of(&pod));
+            format!("{event}, {stored} in store")
+        });
+        let registration = informer.add_event_handler(handler).unwrap();
+        registration.synced().await.unwrap();
+        log.take(before.len()).await;
 
-            let mut events = log.take(expected.len()).await;
+        let events = log.take(expected.len()).await;
 
-            let mut expected = expected.to_vec();
-            if matches!(queue, QueueKind::Keyed { .. }) {
-                // This queue keeps no order across objects.
-                events.sort();
-                expected.sort_unstable();
-            }
-            assert_eq!(events, expected);
-            let mut left: Vec<String> = after
-                .iter()
-                .map(|(name, version)| format!("{name}@{version}"))
-                .collect();
-            left.sort();
-            assert_eq!(stored(&informer), left);
-            informer.shutdown().await;
-        }
+        assert_eq!(events, expected);
+        let mut left: Vec<String> = after
+            .iter()
+            .map(|(name, version)| format!("{name}@{version}"))
+            .collect();
+        left.sort();
+        assert_eq!(stored(&informer), left);
+        informer.shutdown().await;
     }
 }
 
 /// Upstream: TestResetWatch
 #[tokio::test(start_paused = true)]
 async fn events_of_a_relist_are_not_initial() {
-    for queue in queues() {
-        let script = Script::new();
-        script.add(pod("pod-1"));
-        let informer = Informer::from_source(script.clone())
-            .queue(queue)
-            .config(list_first())
-            .start();
-        let log = Delivered::new();
-        informer.add_event_handler(log.handler()).unwrap();
-        assert_eq!(log.take(1).await, ["added pod-1 (initial)"]);
+    let script = Script::new();
+    script.add(pod("pod-1"));
+    let informer = Informer::from_source(script.clone()).config(list_first()).start();
+    let log = Delivered::new();
+    informer.add_event_handler(log.handler()).unwrap();
+    assert_eq!(log.take(1).await, ["added pod-1 (initial)"]);
 
-        script.modify_drop_watch(pod("pod-1"));
-        script.add_drop_watch(pod("pod-2"));
-        script.reset_watch();
+    script.modify_drop_watch(pod("pod-1"));
+    script.add_drop_watch(pod("pod-2"));
+    script.reset_watch();
 
-        assert_eq!(log.take(2).await, ["updated pod-1 1 -> 2", "added pod-2"]);
-        not_within(seconds(3600), log.take(1)).await;
-        informer.shutdown().await;
-    }
+    assert_eq!(log.take(2).await, ["updated pod-1 1 -> 2", "added pod-2"]);
+    not_within(seconds(3600), log.take(1)).await;
+    informer.shutdown().await;
 }
 
 /// Upstream: TestStoreResourceVersion
@@ -442,44 +354,4 @@ async fn objects_without_a_version_leave_the_version_of_the_store_alone() {
     informer.wait_for_within("3", seconds(60)).await.unwrap();
     assert_eq!(version().as_deref(), Some("3"));
     informer.shutdown().await;
-}
-
-/// The example program of controller_test.go: deletes every object it sees.
-#[tokio::test(start_paused = true)]
-async fn a_low_level_informer_that_deletes_what_it_sees() {
-    let script = Script::new();
-    for name in ["a-hello", "b-controller", "c-framework"] {
-        script.add(pod(name));
-    }
-    let stop = CancellationToken::new();
-    let (source, stopping) = (script.clone(), stop.clone());
-    let deleted = Arc::new(Mutex::new(Vec::new()));
-    let log = deleted.clone();
-    let queue = Arc::new(InOrderQueue::new());
-    let informer = LowLevelInformer::new(script.clone(), queue, move |deltas, info| {
-        for delta in deltas {
-            match delta {
-                Delta::ReplacedAll(list) => {
-                    assert!(info.initial);
-                    for pod in &list.objects {
-                        source.delete((**pod).clone());
-                    }
-                }
-                Delta::Deleted(pod) => log.lock().unwrap().push(pod.object_name().to_owned()),
-                _ => {}
-            }
-        }
-        if log.lock().unwrap().len() == 3 {
-            stopping.cancel();
-        }
-        Ok(())
-    });
-
-    within(seconds(60), informer.run(stop)).await;
-
-    assert_eq!(
-        *deleted.lock().unwrap(),
-        ["a-hello", "b-controller", "c-framework"]
-    );
-    assert!(collection(&script).await.is_empty());
 }

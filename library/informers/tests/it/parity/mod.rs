@@ -1,9 +1,7 @@
 //! Ports of client-go's tests. Each names the upstream test it ports.
 
 mod controller;
-mod delta_fifo;
 mod handlers;
-mod queue_synctrack;
 mod real_fifo;
 mod reflector_life;
 mod reflector_list;

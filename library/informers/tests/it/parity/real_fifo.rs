@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use kube_informers::delta::{Delta, Tombstone};
-use kube_informers::queue::{DeltaQueue, InOrderQueue, PopError};
+use kube_informers::delta::Delta;
+use kube_informers::queue::InOrderQueue;
 
 use crate::queue::support::{
-    Thing, accept, add_number, added, assert_close_ends_blocked_pops, assert_nothing_more,
-    assert_synced_after_pops, bad, bookmark, deleted, drain, fine, key, number_of, pop, pop_flagged,
-    producers_keep_their_order, replaced, replaced_at, text, texts, thing, try_pop, updated,
+    Thing, accept, add_number, added, assert_close_ends_blocked_pops, assert_nothing_more, bad, bookmark,
+    deleted, drain, key, number_of, pop, pop_flagged, producers_keep_their_order, replaced, replaced_at,
+    texts, thing, try_pop, updated,
 };
 
 const UNLIMITED: usize = 999_999;
@@ -25,7 +25,7 @@ fn filled(deltas: impl IntoIterator<Item = Delta<Thing>>) -> InOrderQueue<Thing>
 async fn each_producers_values_are_popped_in_order() {
     let queue = Arc::new(InOrderQueue::new().capacity(usize::MAX));
     producers_keep_their_order(queue, add_number, async |queue| {
-        number_of(&queue.pop(fine).await.unwrap())
+        number_of(&queue.pop_batch(1).await.unwrap().done())
     })
     .await;
 }
@@ -35,7 +35,10 @@ async fn each_producers_values_are_popped_in_order() {
 fn a_list_follows_the_deletion_before_it() {
     let queue = filled([deleted("foo", 1), replaced(&[("foo", 2)])]);
 
-    assert_eq!(texts(&queue.list()), ["Deleted foo=1", "ReplacedAll@-[foo=2]"]);
+    assert_eq!(
+        drain(&queue, 1).concat(),
+        ["Deleted foo=1", "ReplacedAll@-[foo=2]"]
+    );
 }
 
 /// Upstream: TestRealFIFOW_ReplaceMakesDeletionsForObjectsOnlyInQueue
@@ -84,17 +87,14 @@ fn a_list_is_popped_after_the_objects_it_deletes() {
 #[tokio::test(start_paused = true)]
 async fn every_change_of_a_key_is_kept_and_popped() {
     let queue = filled([added("foo", 10), updated("foo", 12), deleted("foo", 15)]);
-    assert_eq!(
-        texts(&queue.list()),
-        ["Added foo=10", "Updated foo=12", "Deleted foo=15"]
-    );
+    assert_eq!(queue.len(), 3);
 
     assert_eq!(pop(&queue), ["Added foo=10"]);
     assert_eq!(pop(&queue), ["Updated foo=12"]);
     assert_eq!(pop(&queue), ["Deleted foo=15"]);
 
     assert_nothing_more(&queue).await;
-    assert!(queue.list().is_empty());
+    assert!(queue.is_empty());
 }
 
 /// Upstream: TestRealFIFO_transformer
@@ -200,7 +200,7 @@ async fn a_list_does_not_replace_earlier_deltas() {
 fn an_addition_and_a_deletion_are_both_queued() {
     let queue = filled([added("foo", 5), deleted("foo", 6)]);
 
-    assert_eq!(texts(&queue.get(&key("foo"))), ["Added foo=5", "Deleted foo=6"]);
+    assert_eq!(drain(&queue, 1).concat(), ["Added foo=5", "Deleted foo=6"]);
 }
 
 /// Upstream: TestRealFIFO_ReplaceMakesDeletions
@@ -252,8 +252,7 @@ fn a_list_follows_a_deletion_with_the_new_state() {
 fn a_resync_follows_an_earlier_deletion() {
     let queue = filled([deleted("foo", 10), Delta::SyncAll]);
 
-    assert_eq!(texts(&queue.list()), ["Deleted foo=10", "SyncAll"]);
-    assert_eq!(texts(&queue.get(&key("foo"))), ["Deleted foo=10"]);
+    assert_eq!(drain(&queue, 1).concat(), ["Deleted foo=10", "SyncAll"]);
 }
 
 /// Upstream: TestRealFIFO_Resync
@@ -261,7 +260,7 @@ fn a_resync_follows_an_earlier_deletion() {
 fn a_resync_is_queued_once() {
     let queue = filled([Delta::SyncAll, Delta::SyncAll]);
 
-    assert_eq!(texts(&queue.list()), ["SyncAll"]);
+    assert_eq!(drain(&queue, 1).concat(), ["SyncAll"]);
 }
 
 /// Upstream: TestRealFIFO_UpdateResyncRace
@@ -295,19 +294,18 @@ fn all_deltas_keep_their_position() {
 
 /// Upstream: TestRealFIFO_KeyOf
 #[test]
-fn objects_and_tombstones_have_keys() {
-    let tombstone = |name| {
-        Delta::<Thing>::Vanished(Tombstone {
-            key: key(name),
-            last: None,
-        })
+fn deltas_of_objects_have_keys() {
+    let dropped = Delta::<Thing>::Dropped {
+        key: key("B"),
+        resource_version: None,
     };
     assert_eq!(added("A", 0).key(), Some(key("A")));
-    assert_eq!(tombstone("B").key(), Some(key("B")));
-
-    let queue = filled([added("C", 0), tombstone("D")]);
-
-    assert_eq!(queue.keys(), [key("C"), key("D")]);
+    assert_eq!(dropped.key(), Some(key("B")));
+    assert_eq!(
+        Delta::<Thing>::DeletedUnreadable(bad("C", None)).key(),
+        Some(key("C"))
+    );
+    assert_eq!(Delta::<Thing>::SyncAll.key(), None);
 }
 
 /// Upstream: TestRealFIFO_HasSynced
@@ -326,7 +324,13 @@ fn synced_when_the_first_list_has_been_popped() {
         (Some(replaced(&[("a", 1), ("a", 2)])), 1, true),
     ];
 
-    assert_synced_after_pops(InOrderQueue::new, cases);
+    for (number, (delta, pops, synced)) in cases.into_iter().enumerate() {
+        let queue = filled(delta);
+        for _ in 0..pops {
+            pop(&queue);
+        }
+        assert_eq!(queue.has_synced(), synced, "case {number}");
+    }
 }
 
 /// Upstream: TestRealFIFO_HasSyncedCorrectOnDeletion
@@ -347,10 +351,8 @@ fn the_first_list_is_the_initial_population() {
 /// Upstream: TestRealFIFO_PopShouldUnblockWhenClosed
 #[tokio::test(start_paused = true)]
 async fn closing_ends_all_blocked_pops() {
-    let pop = |queue: Arc<InOrderQueue<Thing>>| async move {
-        matches!(queue.pop(fine).await, Err(PopError::Closed(_)))
-    };
-    assert_close_ends_blocked_pops(InOrderQueue::<Thing>::new(), pop, DeltaQueue::close).await;
+    let pop = |queue: Arc<InOrderQueue<Thing>>| async move { queue.pop_batch(1).await.is_none() };
+    assert_close_ends_blocked_pops(InOrderQueue::<Thing>::new(), pop, InOrderQueue::close).await;
 }
 
 /// Upstream: TestRealFIFO_PopMultipleDeltaInBatch
@@ -514,14 +516,8 @@ fn lists_stay_whole_and_in_order() {
 async fn a_list_is_popped_alone() {
     let queue = filled([added("foo", 10), replaced_at(20, &[("foo", 15)])]);
 
-    let first = queue.pop(fine).await.unwrap();
-    let second = queue.pop(fine).await.unwrap();
-
-    assert_eq!(texts(&first), ["Added foo=10"]);
-    assert_eq!(
-        second.iter().map(text).collect::<Vec<_>>(),
-        ["ReplacedAll@20[foo=15]"]
-    );
+    assert_eq!(pop(&queue), ["Added foo=10"]);
+    assert_eq!(pop(&queue), ["ReplacedAll@20[foo=15]"]);
     assert_nothing_more(&queue).await;
     assert!(queue.is_empty());
 }

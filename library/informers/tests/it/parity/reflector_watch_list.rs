@@ -1,13 +1,12 @@
 //! reflector_watchlist_test.go: the initial list through a watch.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::LowLevelInformer;
 use kube_informers::delta::Delta;
-use kube_informers::queue::{DeltaFifo, DeltaQueue, InOrderQueue};
-use kube_informers::reflector::{InitialList, ReflectorConfig, Resume, Transform};
+use kube_informers::queue::InOrderQueue;
+use kube_informers::reflector::{InitialList, Reflector, ReflectorConfig, Resume, Transform};
 use kube_informers::source::{ListAnswer, WatchAnswer};
 use tokio_util::sync::CancellationToken;
 
@@ -356,48 +355,48 @@ fn labelling(calls: &Arc<AtomicUsize>) -> Transform<Pod> {
 ///
 /// Upstream: TestReflectorRespectStoreTransformer
 #[tokio::test(start_paused = true)]
-async fn every_object_is_transformed_once_with_every_queue() {
-    let queues: [Arc<dyn DeltaQueue<Pod>>; 2] = [Arc::new(InOrderQueue::new()), Arc::new(DeltaFifo::new())];
-    for queue in queues {
-        let tasks = Tasks::now();
-        let source = Recorded::with_watch_list();
-        source.on_watch(
-            WatchAnswer::new()
-                .added(pod_at("p1", "1"))
-                .added(pod_at("p2", "2"))
-                .initial_events_end("3")
-                .added(pod_at("p3", "4"))
-                .hang(),
-        );
-        let calls = Arc::new(AtomicUsize::new(0));
-        let stop = CancellationToken::new();
-        let stopping = stop.clone();
-        let popped = Arc::new(Mutex::new(Vec::new()));
-        let log = popped.clone();
-        let informer = LowLevelInformer::new(source.clone(), queue, move |deltas, _| {
-            for delta in deltas {
+async fn every_object_is_transformed_once() {
+    let tasks = Tasks::now();
+    let source = Recorded::with_watch_list();
+    source.on_watch(
+        WatchAnswer::new()
+            .added(pod_at("p1", "1"))
+            .added(pod_at("p2", "2"))
+            .initial_events_end("3")
+            .added(pod_at("p3", "4"))
+            .hang(),
+    );
+    let calls = Arc::new(AtomicUsize::new(0));
+    let stop = CancellationToken::new();
+    let queue = Arc::new(InOrderQueue::new());
+    let reflector = Reflector::new(source.clone(), queue.clone())
+        .config(watch_list_first())
+        .transform(labelling(&calls));
+    let consume = async {
+        let mut popped = Vec::new();
+        while popped.len() < 3 {
+            for delta in queue.pop_batch(100).await.unwrap().done() {
                 let pods = match delta {
-                    Delta::ReplacedAll(list) => list.objects.clone(),
+                    Delta::ReplacedAll(list) => list.objects,
                     other => other.object().cloned().into_iter().collect(),
                 };
                 for pod in pods {
                     let label = &pod.metadata.labels.as_ref().unwrap()["seen"];
-                    log.lock().unwrap().push(format!("{} {label}", text_of(&pod)));
+                    popped.push(format!("{} {label}", text_of(&pod)));
                 }
             }
-            if log.lock().unwrap().len() == 3 {
-                stopping.cancel();
-            }
-            Ok(())
-        })
-        .config(watch_list_first())
-        .transform(labelling(&calls));
+        }
+        stop.cancel();
+        popped
+    };
 
-        within(seconds(60), informer.run(stop)).await;
+    let ((), popped) = within(seconds(60), async {
+        tokio::join!(reflector.run(stop.clone()), consume)
+    })
+    .await;
 
-        assert_eq!(*popped.lock().unwrap(), ["p1@1 once", "p2@2 once", "p3@4 once"]);
-        assert_eq!(calls.load(Ordering::SeqCst), 3);
-        assert_eq!(source.requests(), ["watch-list rv=-"]);
-        tasks.assert_gone();
-    }
+    assert_eq!(popped, ["p1@1 once", "p2@2 once", "p3@4 once"]);
+    assert_eq!(calls.load(Ordering::SeqCst), 3);
+    assert_eq!(source.requests(), ["watch-list rv=-"]);
+    tasks.assert_gone();
 }

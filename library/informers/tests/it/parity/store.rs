@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::delta::{Delta, Replacement, Tombstone};
+use kube_informers::delta::{Delta, Replacement};
 use kube_informers::sim::{DeltaWriter, Origin};
 use kube_informers::store::{Index, StoreWriter};
 use kube_informers::{Event, Object};
 
-use crate::store::thing::{Cache, Thing, added, bad, bookmark, deleted, list, thing, updated};
+use crate::store::thing::{Cache, Thing, added, bad, deleted, list, updated};
 
 #[derive(Debug, PartialEq, Eq)]
 struct Word {
@@ -369,41 +369,6 @@ fn a_replacement_delivers_deletions_then_updates_and_additions_in_list_order() {
     );
 }
 
-/// Upstream: TestReplaceEvents
-#[test]
-fn a_replacement_split_by_a_keyed_queue_delivers_the_same_events() {
-    let mut cache = Cache::with("3", &["default/pod-1@1", "default/pod-2@2", "default/pod-3@3"]);
-    let keyed = Origin {
-        in_order: false,
-        ..Origin::default()
-    };
-
-    cache.apply_from(
-        keyed,
-        [
-            Delta::Vanished(Tombstone {
-                key: "default/pod-3".parse().unwrap(),
-                last: None,
-            }),
-            Delta::Replaced(thing("default/pod-1@4")),
-            Delta::Replaced(thing("default/pod-2@5")),
-            Delta::Replaced(thing("default/pod-4@6")),
-            bookmark("6"),
-        ],
-    );
-
-    assert_eq!(
-        cache.delivered(),
-        [
-            "deleted default/pod-3 (missed)",
-            "updated default/pod-1 1 -> 4",
-            "updated default/pod-2 2 -> 5",
-            "added default/pod-4"
-        ]
-    );
-    assert_eq!(cache.version().as_deref(), Some("6"));
-}
-
 /// Upstream: TestProcessDeltasInBatch
 #[test]
 fn a_failing_object_of_a_batch_suppresses_only_its_own_event() {
@@ -458,41 +423,6 @@ fn objects_without_a_version_do_not_change_the_version_of_the_store() {
     cache.apply([list("3", &["pod-1"])]);
 
     assert_eq!(cache.version().as_deref(), Some("3"));
-}
-
-/// Upstream: TestDeletionHandlingObjectToName
-#[test]
-fn an_object_and_its_tombstone_have_the_same_key() {
-    let object = thing("default/pod-1:u@1");
-    let key = kube_informers::ObjectKey::of(&*object);
-
-    let tombstone = Delta::Vanished(Tombstone {
-        key: key.clone(),
-        last: Some(object.clone()),
-    });
-
-    assert_eq!(tombstone.key().as_ref(), Some(&key));
-    assert_eq!(Delta::Deleted(object).key(), Some(key));
-}
-
-/// Upstream: TestDeletedObjectGetObjectName
-#[test]
-fn a_deletion_has_a_key_whether_the_object_is_known_or_not() {
-    let object = thing("default/pod-1:u@1");
-    let key: kube_informers::ObjectKey = "default/pod-1".parse().unwrap();
-
-    let deleted = Event::Deleted {
-        object: object.clone(),
-        cause: kube_informers::Cause::Missed,
-    };
-    let unknown = Delta::<Thing>::Vanished(Tombstone {
-        key: key.clone(),
-        last: None,
-    });
-
-    assert_eq!(deleted.key(), key);
-    assert_eq!(unknown.key(), Some(key.clone()));
-    assert_eq!((key.namespace(), key.name()), (Some("default"), "pod-1"));
 }
 
 /// Upstream: TestDeletedObjectGetKey

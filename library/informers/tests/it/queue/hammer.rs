@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kube_informers::delta::Delta;
-use kube_informers::queue::{DeltaFifo, DeltaQueue, InOrderQueue};
+use kube_informers::queue::InOrderQueue;
 use kube_informers::target::Target;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
@@ -65,7 +65,7 @@ fn fails(pops: &AtomicUsize) -> bool {
     pops.fetch_add(1, Ordering::SeqCst).is_multiple_of(3)
 }
 
-async fn hammer(queue: Arc<dyn DeltaQueue<Thing>>) -> Arc<Seen> {
+async fn hammer(queue: Arc<InOrderQueue<Thing>>) -> Arc<Seen> {
     let seen = Arc::new(Seen::default());
     let pops = Arc::new(AtomicUsize::new(0));
     let mut poppers = JoinSet::new();
@@ -124,16 +124,6 @@ async fn an_in_order_queue_loses_nothing_under_concurrent_load() {
     assert!(queue.is_empty());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_delta_fifo_ends_with_the_newest_state_under_concurrent_load() {
-    let queue = Arc::new(DeltaFifo::new().capacity(CAPACITY));
-
-    let seen = hammer(queue.clone()).await;
-
-    seen.assert_complete();
-    assert!(queue.is_empty());
-}
-
 /// Each side waits for the other after every delta, so that one missed wake-up blocks both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_with_capacity_one_misses_no_wake_up() {
@@ -152,7 +142,7 @@ async fn a_queue_with_capacity_one_misses_no_wake_up() {
     let popper = queue.clone();
     sides.spawn(async move {
         let mut count = 0;
-        while popper.pop(|_, _| Ok(())).await.is_ok() {
+        while popper.pop_batch(1).await.is_some() {
             count += 1;
         }
         count

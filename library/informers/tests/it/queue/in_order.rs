@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use kube_informers::delta::{Delta, Replacement};
-use kube_informers::queue::{Batch, Closed, DeltaQueue, Failure, Finished, InOrderQueue, PopError};
+use kube_informers::delta::Delta;
+use kube_informers::queue::{Closed, DEFAULT_CAPACITY, InOrderQueue};
+use kube_informers::reflector::ReflectorConfig;
 use kube_informers::target::Target;
-use parking_lot::Mutex;
 use tokio::time::advance;
 
 use super::support::{
-    Thing, accept, added, bad, bookmark, deleted, drain, key, pop_flagged, replaced, replaced_at, texts,
-    thing, try_pop, updated,
+    Thing, accept, added, bookmark, deleted, drain, pop_flagged, replaced, replaced_at, texts, try_pop,
+    updated,
 };
 
 fn filled(deltas: impl IntoIterator<Item = Delta<Thing>>) -> InOrderQueue<Thing> {
@@ -31,7 +31,10 @@ fn of_consecutive_bookmarks_the_last_is_kept() {
         bookmark(5),
     ]);
 
-    assert_eq!(texts(&queue.list()), ["Bookmark@2", "Added foo=3", "Bookmark@5"]);
+    assert_eq!(
+        drain(&queue, 1).concat(),
+        ["Bookmark@2", "Added foo=3", "Bookmark@5"]
+    );
 }
 
 #[test]
@@ -60,20 +63,13 @@ fn bookmarks_are_part_of_a_batch_and_lists_and_resyncs_are_popped_alone() {
 
 #[test]
 fn a_bookmark_before_the_first_list_is_not_part_of_the_initial_population() {
-    let sync = Delta::Sync(thing("bar", 1));
-    let queue = filled([
-        bookmark(1),
-        Delta::SyncAll,
-        sync,
-        replaced_at(2, &[]),
-        added("foo", 3),
-    ]);
+    let queue = filled([bookmark(1), Delta::SyncAll, replaced_at(2, &[]), added("foo", 3)]);
     assert!(!queue.has_synced());
 
-    let flags: Vec<(Vec<String>, bool)> = (0..5).map(|_| pop_flagged(&queue)).collect();
+    let flags: Vec<(Vec<String>, bool)> = (0..4).map(|_| pop_flagged(&queue)).collect();
 
     let initial: Vec<bool> = flags.iter().map(|(_, initial)| *initial).collect();
-    assert_eq!(initial, [false, false, false, true, false]);
+    assert_eq!(initial, [false, false, true, false]);
     assert!(queue.has_synced());
 }
 
@@ -115,54 +111,24 @@ fn a_requeued_batch_returns_to_the_front() {
     batch.deltas.remove(0);
     batch.requeue();
 
+    assert_eq!(queue.len(), 3);
     assert_eq!(
-        texts(&queue.list()),
+        drain(&queue, 1).concat(),
         ["Added bar=2", "Updated foo=3", "Updated bar=4"]
     );
-    assert_eq!(queue.len(), 3);
 }
 
 #[test]
 fn the_next_pop_waits_until_the_previous_one_has_ended() {
     let queue = filled([added("foo", 1), added("bar", 2)]);
     let first = try_pop(&queue, 1).unwrap();
-    let mut second = queue.pop_batch(1);
+    let mut second = Box::pin(queue.pop_batch(1));
     assert!((&mut second).now_or_never().is_none());
 
     first.done();
 
     let second = second.now_or_never().flatten().unwrap();
     assert_eq!(texts(&second.done()), ["Added bar=2"]);
-}
-
-#[tokio::test]
-async fn a_process_function_may_call_the_queue() {
-    let queue = filled([added("foo", 1)]);
-
-    let popped = queue
-        .pop(|deltas, info| {
-            assert_eq!(texts(deltas), ["Added foo=1"]);
-            assert!(!info.initial);
-            assert!(queue.is_empty());
-            queue.accept(added("bar", 2)).map_err(Failure::lose)
-        })
-        .await;
-
-    assert_eq!(texts(&popped.unwrap()), ["Added foo=1"]);
-    assert_eq!(texts(&queue.list()), ["Added bar=2"]);
-}
-
-#[tokio::test]
-async fn a_failed_process_function_drops_or_requeues() {
-    let queue = filled([added("foo", 1), added("bar", 2)]);
-
-    let lost = queue.pop(|_, _| Err(Failure::lose("broken"))).await;
-    assert!(matches!(lost, Err(PopError::Process(error)) if error.to_string() == "broken"));
-    assert_eq!(texts(&queue.list()), ["Added bar=2"]);
-
-    let requeued = queue.pop(|_, _| Err(Failure::requeue("not now"))).await;
-    assert!(matches!(requeued, Err(PopError::Process(error)) if error.to_string() == "not now"));
-    assert_eq!(texts(&queue.list()), ["Added bar=2"]);
 }
 
 #[tokio::test]
@@ -180,7 +146,7 @@ async fn a_panic_requeues_the_batch() {
     assert!(panicked.is_err());
     assert!(!queue.has_synced());
     assert_eq!(
-        pop_flagged(&*queue),
+        pop_flagged(&queue),
         (vec!["ReplacedAll@1[foo=1]".to_owned()], true)
     );
 }
@@ -205,7 +171,7 @@ fn a_closed_queue_is_drained_and_still_accepts() {
 
     let batch = try_pop(&queue, 1).unwrap();
     // Not drained yet: the batch in flight may be requeued.
-    let mut next = queue.pop_batch(1);
+    let mut next = Box::pin(queue.pop_batch(1));
     assert!((&mut next).now_or_never().is_none());
     batch.requeue();
 
@@ -218,7 +184,7 @@ fn a_closed_queue_is_drained_and_still_accepts() {
 #[test]
 fn waiting_for_sync_fails_if_the_queue_is_closed_first() {
     let queue = InOrderQueue::<Thing>::new();
-    let mut synced = queue.synced();
+    let mut synced = Box::pin(queue.synced());
     assert!((&mut synced).now_or_never().is_none());
 
     queue.close();
@@ -270,26 +236,6 @@ fn a_closed_queue_always_has_room() {
     assert_eq!(room.now_or_never(), Some(()));
 }
 
-#[test]
-fn queued_deltas_can_be_read() {
-    let list = Delta::ReplacedAll(Replacement {
-        shard: None,
-        objects: vec![thing("foo", 2), thing("bar", 3)],
-        unreadable: vec![bad("baz", None), bad("", None)],
-        resource_version: Some("3".to_owned()),
-    });
-    let queue = filled([added("foo", 1), list, deleted("foo", 4)]);
-
-    assert_eq!(
-        texts(&queue.get(&key("foo"))),
-        ["Added foo=1", "Replaced foo=2", "Deleted foo=4"]
-    );
-    assert_eq!(texts(&queue.get(&key("baz"))), ["ReplacedUnreadable baz"]);
-    assert!(queue.get(&key("nobody")).is_empty());
-    assert_eq!(queue.keys(), [key("foo"), key("bar"), key("baz")]);
-    assert_eq!(queue.len(), 3);
-}
-
 #[tokio::test(start_paused = true)]
 async fn stats_report_length_pops_and_the_last_processing_time() {
     let queue = filled([added("foo", 1), added("bar", 2)]);
@@ -308,24 +254,6 @@ async fn stats_report_length_pops_and_the_last_processing_time() {
 }
 
 #[test]
-fn a_custom_queue_receives_the_outcome_of_each_batch() {
-    let ended = Arc::new(Mutex::new(Vec::new()));
-    let batch = || {
-        let ended = ended.clone();
-        Batch::new(vec![added("foo", 1)], false, move |finished| {
-            ended.lock().push(match finished {
-                Finished::Processed => vec!["processed".to_owned()],
-                Finished::Requeued(rest) => texts(&rest),
-            });
-        })
-    };
-
-    batch().done();
-    drop(batch());
-    batch().requeue();
-    let failed = batch().process(|_, _| Err(Failure::requeue("not now")));
-
-    assert_eq!(failed.map(|_| ()).unwrap_err().to_string(), "not now");
-    let expected = [["processed"], ["processed"], ["Added foo=1"], ["Added foo=1"]];
-    assert_eq!(*ended.lock(), expected);
+fn an_informers_queue_has_the_default_capacity() {
+    assert_eq!(ReflectorConfig::default().queue_capacity, DEFAULT_CAPACITY);
 }

@@ -1,8 +1,7 @@
-//! Behaviour of the queues beyond client-go.
+//! Behaviour of the queue beyond client-go.
 
-mod delta_fifo;
 mod hammer;
 mod in_order;
-mod model_delta_fifo;
-mod model_lines;
+mod model;
 pub mod support;
+pub mod things;

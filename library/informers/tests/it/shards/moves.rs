@@ -1,9 +1,8 @@
 //! Moving a shard: given-up ranges are evicted at once, gained ranges are fetched, and only differences are delivered.
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::QueueKind;
+
 use kube_informers::error::ScopeError;
-use kube_informers::queue::DEFAULT_BATCH;
 use kube_informers::reflector::{Jitter, ReflectorState};
 use kube_informers::shard::Shard;
 use kube_informers::shard::ShardField;
@@ -117,120 +116,71 @@ async fn gaining_a_range_delivers_only_new_objects() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_keyed_queue_has_not_settled_while_its_last_batch_is_being_applied() {
-    // Two batches: the queue splits a list of all pods, not only of the gained ones.
-    let server = server(false, DEFAULT_BATCH * 9 / 5);
-    let informer = synced(pods(&server, eighths(0..1)).queue(QueueKind::Keyed { capacity: 4_000 })).await;
-    let (store, kept) = (informer.store().clone(), informer.store().len());
-    let (second_batch, mut began) = tokio::sync::mpsc::unbounded_channel();
-    let (release, released) = std::sync::mpsc::channel::<()>();
-    let released = std::sync::Mutex::new(released);
-    // Blocks in the second batch, which it recognises by the objects of the first one.
-    let index = informer.add_index("blocks", move |_: &Pod| {
-        if store.len() > kept {
-            let _ = second_batch.send(());
-            let _ = released.lock().unwrap().recv();
-        }
-        None::<String>
-    });
-    index.unwrap();
-
-    informer.set_shard(Shard::everything(ShardField::Uid)).unwrap();
-    tokio::time::timeout(secs(60), began.recv()).await.unwrap();
-    wait_for("the list is handed over", || {
-        matches!(informer.state(), ReflectorState::Watching { .. })
-            && informer.stats().members[0].queue.len == 0
-    })
-    .await;
-    let settled_too_early = informer.has_settled();
-    drop(release);
-
-    assert!(!settled_too_early);
-    informer.settled().await.unwrap();
-    assert_eq!(cached(&informer), stored(&server, "pods"));
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_range_given_up_and_regained_returns_in_its_current_state() {
-    for keyed in [false, true] {
-        let server = server(false, 30);
-        let queue = if keyed {
-            QueueKind::Keyed { capacity: 4 }
-        } else {
-            QueueKind::InOrder { capacity: 4 }
-        };
-        let informer = synced(pods(&server, eighths(0..4)).queue(queue)).await;
-        for round in 0..5 {
-            informer.set_shard(eighths(0..2)).unwrap();
-            server.modify::<Pod>("a", "p0", |pod| {
-                pod.metadata.annotations = Some([("round".to_owned(), round.to_string())].into());
-            });
-            create_in(&server, &eighths(3..4), &format!("new-{round}"));
-            // Without an await, so that the reflector sees both moves as one.
-            informer.set_shard(eighths(0..4)).unwrap();
-            informer.settled().await.unwrap();
-            let wanted = stored_in(&server, &eighths(0..4));
-            wait_for("the cache is complete", || cached(&informer) == wanted).await;
-        }
+    let server = server(false, 30);
+    let builder = pods(&server, eighths(0..4)).configure(|config| config.queue_capacity = 4);
+    let informer = synced(builder).await;
+    for round in 0..5 {
+        informer.set_shard(eighths(0..2)).unwrap();
+        server.modify::<Pod>("a", "p0", |pod| {
+            pod.metadata.annotations = Some([("round".to_owned(), round.to_string())].into());
+        });
+        create_in(&server, &eighths(3..4), &format!("new-{round}"));
+        // Without an await, so that the reflector sees both moves as one.
+        informer.set_shard(eighths(0..4)).unwrap();
+        informer.settled().await.unwrap();
+        let wanted = stored_in(&server, &eighths(0..4));
+        wait_for("the cache is complete", || cached(&informer) == wanted).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_empty_shard_makes_no_request() {
-    for keyed in [false, true] {
-        let server = server(true, 30);
-        let queue = if keyed {
-            QueueKind::Keyed { capacity: 4 }
-        } else {
-            QueueKind::default()
-        };
-        let informer = pods(&server, Shard::nothing(ShardField::Uid))
-            .queue(queue)
-            .start();
-        let log = Log::new();
-        let handler = informer.add_event_handler(log.handler()).unwrap();
-        informer
-            .synced_within(secs(1))
-            .await
-            .expect("an empty shard is complete");
-        handler.synced().await.unwrap();
-        informer.settled().await.unwrap();
-        assert!(
-            matches!(informer.state(), ReflectorState::Resting),
-            "{}",
-            informer.state()
-        );
-        informer
-            .wait_for_within("999999", secs(1))
-            .await
-            .expect("an empty shard is synced");
-        pass(minutes(30)).await;
-        assert_eq!(server.requests().len(), 0);
+    let server = server(true, 30);
+    let informer = pods(&server, Shard::nothing(ShardField::Uid)).start();
+    let log = Log::new();
+    let handler = informer.add_event_handler(log.handler()).unwrap();
+    informer
+        .synced_within(secs(1))
+        .await
+        .expect("an empty shard is complete");
+    handler.synced().await.unwrap();
+    informer.settled().await.unwrap();
+    assert!(
+        matches!(informer.state(), ReflectorState::Resting),
+        "{}",
+        informer.state()
+    );
+    informer
+        .wait_for_within("999999", secs(1))
+        .await
+        .expect("an empty shard is synced");
+    pass(minutes(30)).await;
+    assert_eq!(server.requests().len(), 0);
 
-        informer.set_shard(eighths(0..3)).unwrap();
-        informer.settled().await.unwrap();
-        assert_eq!(cached(&informer), stored_in(&server, &eighths(0..3)));
-        wait_for("the handler is idle", || log.len() == informer.store().len()).await;
+    informer.set_shard(eighths(0..3)).unwrap();
+    informer.settled().await.unwrap();
+    assert_eq!(cached(&informer), stored_in(&server, &eighths(0..3)));
+    wait_for("the handler is idle", || log.len() == informer.store().len()).await;
 
-        informer.set_shard(Shard::nothing(ShardField::Uid)).unwrap();
-        assert!(informer.store().is_empty());
-        settle().await;
-        assert!(
-            matches!(informer.state(), ReflectorState::Resting),
-            "{}",
-            informer.state()
-        );
-        server.assert_nothing_open();
-        let requests = server.requests().len();
-        pass(minutes(30)).await;
-        assert_eq!(server.requests().len(), requests);
-        informer.set_shard(Shard::everything(ShardField::Uid)).unwrap();
-        informer.settled().await.unwrap();
-        assert_eq!(cached(&informer), stored(&server, "pods"));
-        informer.shutdown().await;
-        server.assert_nothing_open();
-    }
+    informer.set_shard(Shard::nothing(ShardField::Uid)).unwrap();
+    assert!(informer.store().is_empty());
+    settle().await;
+    assert!(
+        matches!(informer.state(), ReflectorState::Resting),
+        "{}",
+        informer.state()
+    );
+    server.assert_nothing_open();
+    let requests = server.requests().len();
+    pass(minutes(30)).await;
+    assert_eq!(server.requests().len(), requests);
+    informer.set_shard(Shard::everything(ShardField::Uid)).unwrap();
+    informer.settled().await.unwrap();
+    assert_eq!(cached(&informer), stored(&server, "pods"));
+    informer.shutdown().await;
+    server.assert_nothing_open();
 }
 
 #[tokio::test(start_paused = true)]
@@ -411,20 +361,16 @@ fn create_in_place(server: &TestServer, shard: &Shard) {
 async fn concurrent_moves_end_with_the_last_shard() {
     // At the same time: requests are limited to 24 a minute, on a real clock.
     let mut runs = JoinSet::new();
-    for (honours, keyed) in [(true, false), (false, false), (true, true), (false, true)] {
-        runs.spawn(move_concurrently(honours, keyed));
+    for honours in [true, false] {
+        runs.spawn(move_concurrently(honours));
     }
     runs.join_all().await;
 }
 
-async fn move_concurrently(honours: bool, keyed: bool) {
+async fn move_concurrently(honours: bool) {
     let server = server(honours, 60);
-    let queue = if keyed {
-        QueueKind::Keyed { capacity: 8 }
-    } else {
-        QueueKind::InOrder { capacity: 8 }
-    };
-    let informer = synced(pods(&server, eighths(0..2)).queue(queue)).await;
+    let builder = pods(&server, eighths(0..2)).configure(|config| config.queue_capacity = 8);
+    let informer = synced(builder).await;
     let log = Log::new();
     let handler = informer.add_event_handler(log.handler()).unwrap();
     let writer = server.clone();

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
-use kube_informers::QueueKind;
 use kube_informers::reflector::ShardSupport;
 use kube_informers::shard::Shard;
 use kube_informers::shard::{ShardField, ShardRange};
@@ -177,45 +176,37 @@ async fn metadata_and_dynamic_objects_can_be_sharded() {
 #[tokio::test(start_paused = true)]
 async fn unreadable_objects_are_quarantined_only_inside_the_shard() {
     let shard = eighths(0..4);
-    for keyed in [false, true] {
-        let server = server(false, 0);
-        create_in(&server, &shard, "inside");
-        create_in(&server, &eighths(4..8), "outside");
-        for name in ["inside", "outside"] {
-            server.poison("pods", &format!("a/{name}"), Poison::WrongType);
-        }
-        let queue = if keyed {
-            QueueKind::Keyed { capacity: 10 }
-        } else {
-            QueueKind::default()
-        };
-        let builder =
-            Informer::<Pod>::scoped(server.client(), Scope::all().shard(shard.clone())).queue(queue);
-        let informer = synced(builder).await;
-        let quarantined = |informer: &Informer<Pod>| {
-            let keys = informer.quarantine().into_iter().map(|bad| bad.key.to_string());
-            keys.collect::<Vec<_>>()
-        };
-        assert_eq!(quarantined(&informer), ["a/inside"]);
-
-        // The same for a watch event.
-        for name in ["inside", "outside"] {
-            server.modify::<Pod>("a", name, |pod| {
-                pod.metadata
-                    .annotations
-                    .get_or_insert_default()
-                    .insert("x".into(), "y".into());
-            });
-        }
-        pass(secs(2)).await;
-        assert_eq!(quarantined(&informer), ["a/inside"]);
-
-        // It is evicted with its range.
-        informer.set_shard(eighths(4..8)).unwrap();
-        assert_eq!(quarantined(&informer), [""; 0]);
-        informer.settled().await.unwrap();
-        assert_eq!(quarantined(&informer), ["a/outside"]);
+    let server = server(false, 0);
+    create_in(&server, &shard, "inside");
+    create_in(&server, &eighths(4..8), "outside");
+    for name in ["inside", "outside"] {
+        server.poison("pods", &format!("a/{name}"), Poison::WrongType);
     }
+    let builder = Informer::<Pod>::scoped(server.client(), Scope::all().shard(shard.clone()));
+    let informer = synced(builder).await;
+    let quarantined = |informer: &Informer<Pod>| {
+        let keys = informer.quarantine().into_iter().map(|bad| bad.key.to_string());
+        keys.collect::<Vec<_>>()
+    };
+    assert_eq!(quarantined(&informer), ["a/inside"]);
+
+    // The same for a watch event.
+    for name in ["inside", "outside"] {
+        server.modify::<Pod>("a", name, |pod| {
+            pod.metadata
+                .annotations
+                .get_or_insert_default()
+                .insert("x".into(), "y".into());
+        });
+    }
+    pass(secs(2)).await;
+    assert_eq!(quarantined(&informer), ["a/inside"]);
+
+    // It is evicted with its range.
+    informer.set_shard(eighths(4..8)).unwrap();
+    assert_eq!(quarantined(&informer), [""; 0]);
+    informer.settled().await.unwrap();
+    assert_eq!(quarantined(&informer), ["a/outside"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -119,17 +119,8 @@ fn after(delta: impl FnOnce(&str) -> Delta<Thing>) -> Cache {
 #[test]
 fn an_object_outside_the_shard_that_reuses_a_name_deletes_the_held_one() {
     type Make = fn(&str) -> Delta<Thing>;
-    let deltas: [(&str, Make); 8] = [
+    let deltas: [(&str, Make); 5] = [
         ("a list", |outside| list("9", &[&format!("{outside}@7")])),
-        ("an object of a list", |outside| {
-            Delta::Replaced(thing(&format!("{outside}@7")))
-        }),
-        ("an older object of a list", |outside| {
-            Delta::Replaced(thing(&format!("{outside}@3")))
-        }),
-        ("an unreadable object of a list", |outside| {
-            Delta::ReplacedUnreadable(bad(&format!("{outside}@7")))
-        }),
         ("an event", |outside| added(&format!("{outside}@7"))),
         ("an event that cannot be read", |outside| {
             Delta::Unreadable(bad(&format!("{outside}@7")))
@@ -179,11 +170,7 @@ fn a_nameless_object_is_outside_the_shard_if_its_uid_is() {
         ..bad(&format!("a/x:{uid}@7"))
     };
     type Make = fn(BadObject) -> Delta<Thing>;
-    let deltas: [Make; 3] = [
-        Delta::Unreadable,
-        Delta::ReplacedUnreadable,
-        Delta::DeletedUnreadable,
-    ];
+    let deltas: [Make; 2] = [Delta::Unreadable, Delta::DeletedUnreadable];
     for delta in deltas {
         let mut cache = Cache::new();
         for (uid, counts) in [(inside, (0, 1)), (&*outside, (1, 0))] {

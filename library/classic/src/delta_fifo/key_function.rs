@@ -3,12 +3,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use kube_informers::quarantine::BadObject;
+use kube_informers::{Object, ObjectKey};
+
 use super::keyed::{KeyedDeltas, Outcome};
 use crate::delta::{Delta, Tombstone};
-use crate::key::ObjectKey;
-use crate::object::Object;
-use crate::quarantine::BadObject;
-use crate::queue::KnownKeys;
+use crate::known::KnownKeys;
 
 /// The key of an object, chosen by the user.
 pub(super) type KeyFunction<K> = Box<dyn Fn(&K) -> ObjectKey + Send + Sync>;
@@ -23,7 +23,7 @@ impl<K: Object> KeyedDeltas<K> {
         })
     }
 
-    /// The key under which a delta is queued; `None` for deltas that concern the whole collection.
+    /// The key under which a delta is queued; `None` for a bookmark and for an object without a name.
     pub(super) fn key_of(&self, delta: &Delta<K>) -> Option<ObjectKey> {
         match (delta, delta.object()) {
             (Delta::Vanished(tombstone), _) => Some(tombstone.key.clone()),
@@ -39,23 +39,10 @@ impl<K: Object> KeyedDeltas<K> {
         if self.key.is_none() {
             return delta;
         }
-        let own = |bad: BadObject| {
-            let named = bad.key.as_ref().and_then(|name| self.named(name, known));
-            match named {
-                Some((key, _)) => BadObject {
-                    key: Some(key),
-                    ..bad
-                },
-                None => bad,
-            }
-        };
+        let own = |bad| self.unreadable_under_own_key(bad, known);
         match delta {
             Delta::Unreadable(bad) => Delta::Unreadable(own(bad)),
             Delta::ReplacedUnreadable(bad) => Delta::ReplacedUnreadable(own(bad)),
-            Delta::ReplacedAll(mut list) => {
-                list.unreadable = list.unreadable.into_iter().map(own).collect();
-                Delta::ReplacedAll(list)
-            }
             Delta::Dropped {
                 key,
                 resource_version,
@@ -76,9 +63,27 @@ impl<K: Object> KeyedDeltas<K> {
         }
     }
 
+    pub(super) fn unreadable_under_own_key(
+        &self,
+        bad: BadObject,
+        known: Option<&dyn KnownKeys<K>>,
+    ) -> BadObject {
+        if self.key.is_none() {
+            return bad;
+        }
+        let named = bad.key.as_ref().and_then(|name| self.named(name, known));
+        match named {
+            Some((key, _)) => BadObject {
+                key: Some(key),
+                ..bad
+            },
+            None => bad,
+        }
+    }
+
     /// The object with this name, in its last queued, processed or known state, and its key.
     fn named(&self, name: &ObjectKey, known: Option<&dyn KnownKeys<K>>) -> Option<(ObjectKey, Arc<K>)> {
-        let is_named = |object: &&Arc<K>| name.is_of(&***object);
+        let is_named = |object: &&Arc<K>| *name == ObjectKey::of(&***object);
         let queued = self.entries.iter().find_map(|(key, entry)| {
             let object = entry.deltas.iter().rev().find_map(Delta::object);
             object.filter(is_named).map(|object| (key, object))

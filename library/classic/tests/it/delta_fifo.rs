@@ -5,23 +5,23 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use kube_informers::ObjectKey;
-use kube_informers::delta::{Delta, Replacement, Tombstone};
-use kube_informers::queue::{DeltaFifo, DeltaQueue, Failure, KnownKeys, PopError};
+use kube_informers::delta::{Delta as Change, Replacement};
 use kube_informers::target::Target;
+use kube_informers_classic::{Delta, DeltaFifo, Failure, KnownKeys, PopError, Tombstone};
 
-use super::support::{
+use crate::queue_support::{
     Held, Thing, accept, added, bad, bookmark, deleted, drain, key, pop, pop_flagged, replaced, replaced_at,
     texts, thing, try_pop, updated, versioned,
 };
 
-fn filled(deltas: impl IntoIterator<Item = Delta<Thing>>) -> DeltaFifo<Thing> {
+fn filled(deltas: impl IntoIterator<Item = Change<Thing>>) -> DeltaFifo<Thing> {
     let queue = DeltaFifo::new();
     accept(&queue, deltas);
     queue
 }
 
-fn list(objects: &[(&str, u64)], unreadable: &[&str]) -> Delta<Thing> {
-    Delta::ReplacedAll(Replacement {
+fn list(objects: &[(&str, u64)], unreadable: &[&str]) -> Change<Thing> {
+    Change::ReplacedAll(Replacement {
         shard: None,
         objects: objects.iter().map(|(name, value)| thing(name, *value)).collect(),
         unreadable: unreadable.iter().map(|name| bad(name, None)).collect(),
@@ -29,12 +29,12 @@ fn list(objects: &[(&str, u64)], unreadable: &[&str]) -> Delta<Thing> {
     })
 }
 
-fn unreadable(name: &str) -> Delta<Thing> {
-    Delta::Unreadable(bad(name, None))
+fn unreadable(name: &str) -> Change<Thing> {
+    Change::Unreadable(bad(name, None))
 }
 
-fn deleted_unreadable(name: &str) -> Delta<Thing> {
-    Delta::DeletedUnreadable(bad(name, None))
+fn deleted_unreadable(name: &str) -> Change<Thing> {
+    Change::DeletedUnreadable(bad(name, None))
 }
 
 fn vanished(name: &str, last: Option<u64>) -> Delta<Thing> {
@@ -93,7 +93,7 @@ fn a_resync_does_not_revert_deltas_in_process() {
     accept(&queue, [updated("foo", 2)]);
     let batch = try_pop(&queue, 1).unwrap();
 
-    accept(&queue, [Delta::SyncAll]);
+    accept(&queue, [Change::SyncAll]);
     held.insert(thing("foo", 2));
     batch.done();
 
@@ -128,8 +128,8 @@ fn a_panic_of_the_known_objects_changes_nothing() {
     let queue = DeltaFifo::new().known(Broken);
     let deltas = [
         replaced_at(7, &[("foo", 1)]),
-        Delta::SyncAll,
-        Delta::Deleted(versioned("foo", 8)),
+        Change::SyncAll,
+        Change::Deleted(versioned("foo", 8)),
     ];
 
     for delta in deltas {
@@ -149,9 +149,9 @@ fn a_panic_of_the_known_objects_changes_nothing() {
 #[test]
 fn a_version_is_reported_only_when_the_queue_is_empty() {
     let queue = filled([
-        Delta::Added(versioned("foo", 5)),
-        Delta::Added(versioned("bar", 6)),
-        Delta::Updated(versioned("foo", 7)),
+        Change::Added(versioned("foo", 5)),
+        Change::Added(versioned("bar", 6)),
+        Change::Updated(versioned("foo", 7)),
     ]);
 
     assert_eq!(pop(&queue), ["Added foo=5", "Updated foo=7"]);
@@ -172,14 +172,14 @@ fn a_bookmark_is_popped_immediately_if_the_queue_is_empty() {
 
 #[test]
 fn an_ignored_deletion_advances_the_version() {
-    let queue = filled([Delta::Deleted(versioned("foo", 9))]);
+    let queue = filled([Change::Deleted(versioned("foo", 9))]);
 
     assert_eq!(drain(&queue, 1), [["Bookmark@9"]]);
 }
 
 #[test]
 fn only_a_list_can_lower_the_version() {
-    let queue = filled([bookmark(10), Delta::Added(versioned("foo", 9))]);
+    let queue = filled([bookmark(10), Change::Added(versioned("foo", 9))]);
     assert_eq!(pop(&queue), ["Added foo=9", "Bookmark@10"]);
 
     accept(&queue, [replaced_at(3, &[("foo", 1)])]);
@@ -192,7 +192,7 @@ fn only_a_list_can_lower_the_version() {
 
 #[test]
 fn a_requeue_withdraws_the_reported_version() {
-    let queue = filled([Delta::Added(versioned("foo", 5))]);
+    let queue = filled([Change::Added(versioned("foo", 5))]);
     let batch = try_pop(&queue, 1).unwrap();
     assert_eq!(texts(&batch.deltas), ["Added foo=5", "Bookmark@5"]);
 
@@ -362,9 +362,10 @@ async fn a_process_function_can_request_a_requeue() {
 fn add_if_absent_does_not_change_a_queued_key() {
     let queue = DeltaFifo::new();
 
-    assert!(queue.add_if_absent(added("foo", 1)));
-    assert!(!queue.add_if_absent(updated("foo", 2)));
-    assert!(queue.add_if_absent(replaced(&[("bar", 3)])));
+    assert!(queue.add_if_absent(Delta::Added(thing("foo", 1))));
+    assert!(!queue.add_if_absent(Delta::Updated(thing("foo", 2))));
+    accept(&queue, [replaced(&[("bar", 3)])]);
+    assert!(!queue.add_if_absent(Delta::Updated(thing("bar", 4))));
 
     assert_eq!(
         drain(&queue, 1),
@@ -418,7 +419,7 @@ fn an_unreadable_deletion_deletes_by_key() {
 #[test]
 fn the_deletion_of_an_object_that_was_never_readable_is_queued() {
     let held = Held::default();
-    held.apply(&unreadable("foo"));
+    held.apply(&Delta::Unreadable(bad("foo", None)));
     let queue = DeltaFifo::new().known(held.clone());
 
     accept(&queue, [deleted("foo", 2)]);
@@ -432,7 +433,7 @@ fn the_deletion_of_an_object_that_was_never_readable_is_queued() {
 fn objects_without_a_name_are_popped_first_and_separately() {
     let queue = filled([
         list(&[("foo", 1)], &["", ""]),
-        Delta::DeletedUnreadable(bad("", Some(9))),
+        Change::DeletedUnreadable(bad("", Some(9))),
     ]);
     assert_eq!(queue.len(), 4);
     assert_eq!(queue.keys(), [key("foo")]);
@@ -453,20 +454,22 @@ fn objects_without_a_name_are_popped_first_and_separately() {
 
 #[test]
 fn of_two_consecutive_deletions_the_more_informative_one_is_kept() {
+    let deleted = |name, value| Delta::Deleted(thing(name, value));
+    let deleted_unreadable = || Delta::DeletedUnreadable(bad("foo", None));
     let cases = [
         (deleted("foo", 1), deleted("foo", 2), "Deleted foo=1"),
         (deleted("foo", 1), vanished("foo", Some(2)), "Deleted foo=1"),
-        (deleted("foo", 1), deleted_unreadable("foo"), "Deleted foo=1"),
+        (deleted("foo", 1), deleted_unreadable(), "Deleted foo=1"),
         (vanished("foo", Some(1)), deleted("foo", 2), "Deleted foo=2"),
         (vanished("foo", None), vanished("foo", Some(2)), "Vanished foo=2"),
         (
             vanished("foo", None),
-            deleted_unreadable("foo"),
+            deleted_unreadable(),
             "DeletedUnreadable foo",
         ),
-        (deleted_unreadable("foo"), deleted("foo", 2), "Deleted foo=2"),
+        (deleted_unreadable(), deleted("foo", 2), "Deleted foo=2"),
         (
-            deleted_unreadable("foo"),
+            deleted_unreadable(),
             vanished("foo", Some(2)),
             "DeletedUnreadable foo",
         ),
@@ -474,7 +477,8 @@ fn of_two_consecutive_deletions_the_more_informative_one_is_kept() {
 
     for (older, newer, kept) in cases {
         let queue = DeltaFifo::new().known(Held::of(&[("foo", 0)]));
-        accept(&queue, [older, newer]);
+        queue.add(older);
+        queue.add(newer);
 
         assert_eq!(queue.len(), 1);
         assert_eq!(drain(&queue, 1), [[kept]]);
@@ -503,10 +507,10 @@ fn a_repeated_old_event_does_not_bring_a_deleted_object_back() {
     let held = Held::default();
     held.insert(versioned("foo", 5));
     let queue = DeltaFifo::new().known(held.clone());
-    let repeated = || Delta::Added(versioned("foo", 5));
+    let repeated = || Change::Added(versioned("foo", 5));
 
     // While the deletion is queued.
-    accept(&queue, [Delta::Deleted(versioned("foo", 7)), repeated()]);
+    accept(&queue, [Change::Deleted(versioned("foo", 7)), repeated()]);
     assert_eq!(texts(&queue.list()), ["Deleted foo=7"]);
 
     // While it is in process.
@@ -519,15 +523,15 @@ fn a_repeated_old_event_does_not_bring_a_deleted_object_back() {
     batch.done();
 
     // After it has been applied.
-    accept(&queue, [repeated(), Delta::Updated(versioned("foo", 6))]);
+    accept(&queue, [repeated(), Change::Updated(versioned("foo", 6))]);
     assert!(queue.is_empty());
 
     // A new object of that name is not a repetition, nor is an older state of an object that exists.
     accept(
         &queue,
         [
-            Delta::Added(versioned("foo", 9)),
-            Delta::Updated(versioned("foo", 8)),
+            Change::Added(versioned("foo", 9)),
+            Change::Updated(versioned("foo", 8)),
         ],
     );
     assert_eq!(texts(&queue.list()), ["Added foo=9", "Updated foo=8"]);
@@ -536,6 +540,6 @@ fn a_repeated_old_event_does_not_bring_a_deleted_object_back() {
 #[test]
 fn a_bookmark_that_is_too_high_does_not_hide_new_objects() {
     let queue = DeltaFifo::new();
-    accept(&queue, [bookmark(100), Delta::Added(versioned("foo", 9))]);
+    accept(&queue, [bookmark(100), Change::Added(versioned("foo", 9))]);
     assert_eq!(texts(&queue.list()), ["Added foo=9"]);
 }

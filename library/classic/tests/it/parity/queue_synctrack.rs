@@ -6,10 +6,10 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use kube_informers::delta::Delta;
 use kube_informers::handler::SyncTracker;
-use kube_informers::queue::{DeltaFifo, DeltaQueue};
+use kube_informers_classic::DeltaFifo;
 use tokio::task::JoinSet;
 
-use crate::queue::support::{Held, Thing, accept, fine, replaced, try_pop};
+use crate::queue_support::{Held, Thing, accept, fine, replaced, try_pop};
 
 /// Whether the queue is synced. Asserts that the method and the future agree.
 fn synced(queue: &DeltaFifo<Thing>) -> bool {

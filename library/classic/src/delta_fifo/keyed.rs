@@ -4,34 +4,33 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use kube_informers::delta::{self, Replacement};
+use kube_informers::quarantine::BadObject;
+use kube_informers::{Object, ObjectKey, ResourceVersion};
+
 use super::key_function::KeyFunction;
-use crate::delta::{Delta, Replacement, Tombstone};
-use crate::key::ObjectKey;
-use crate::object::Object;
-use crate::quarantine::{BadObject, doubt};
-use crate::queue::KnownKeys;
-use crate::queue::batch::Finished;
-use crate::queue::gate::Contents;
-use crate::queue::gated::DeltaContents;
-use crate::queue::population::Population;
-use crate::version::{ResourceVersion, is_step_back};
+use crate::delta::{Delta, Tombstone};
+use crate::gate::Contents;
+use crate::known::KnownKeys;
+use crate::may_be_missing;
+use crate::population::Population;
 
 /// The queued deltas by key, and the keys in process.
-pub(super) struct KeyedDeltas<K> {
+pub(crate) struct KeyedDeltas<K> {
     /// The objects the consumer holds.
     known: Option<Arc<dyn KnownKeys<K>>>,
     /// The user's key function.
-    pub(super) key: Option<KeyFunction<K>>,
+    pub(crate) key: Option<KeyFunction<K>>,
     /// Whether the objects of a list become `Sync` instead of `Replaced`.
-    pub(super) lists_as_sync: bool,
+    pub(crate) lists_as_sync: bool,
     /// Each key has at least one delta and is in `order` exactly once.
-    pub(super) entries: HashMap<ObjectKey, KeyEntry<K>>,
+    pub(crate) entries: HashMap<ObjectKey, KeyEntry<K>>,
     order: VecDeque<ObjectKey>,
     /// Deltas of unreadable objects without a key.
     nameless: Vec<Delta<K>>,
     /// The number of queued deltas.
     deltas: usize,
-    pub(super) in_process: InProcess<K>,
+    pub(crate) in_process: InProcess<K>,
     population: Population,
     /// The version of the collection after all accepted deltas.
     version: Option<String>,
@@ -42,8 +41,8 @@ pub(super) struct KeyedDeltas<K> {
     newest_delta: Option<String>,
 }
 
-pub(super) struct KeyEntry<K> {
-    pub(super) deltas: Vec<Delta<K>>,
+pub(crate) struct KeyEntry<K> {
+    pub(crate) deltas: Vec<Delta<K>>,
     /// Whether the key belongs to the initial population.
     initial: bool,
 }
@@ -53,12 +52,12 @@ pub(super) struct KeyEntry<K> {
 /// The consumer may or may not have applied their deltas, so `KnownKeys` is not reliable for them: a deletion or a list
 /// must be compared with the state after they have been applied. client-go avoids this by processing under the queue's
 /// lock.
-pub(super) struct InProcess<K> {
-    pub(super) keys: BTreeMap<ObjectKey, Outcome<K>>,
+pub(crate) struct InProcess<K> {
+    pub(crate) keys: BTreeMap<ObjectKey, Outcome<K>>,
 }
 
 /// The state of an object after its deltas.
-pub(super) enum Outcome<K> {
+pub(crate) enum Outcome<K> {
     /// It exists in this state.
     Object(Arc<K>),
     /// It is deleted.
@@ -101,11 +100,11 @@ impl<K> Contents for KeyedDeltas<K> {
 }
 
 impl<K> KeyedDeltas<K> {
-    pub(super) fn set_known(&mut self, known: Arc<dyn KnownKeys<K>>) {
+    pub(crate) fn set_known(&mut self, known: Arc<dyn KnownKeys<K>>) {
         self.known = Some(known);
     }
 
-    pub(super) fn is_queued(&self, key: &ObjectKey) -> bool {
+    pub(crate) fn is_queued(&self, key: &ObjectKey) -> bool {
         self.entries.contains_key(key)
     }
 
@@ -114,35 +113,58 @@ impl<K> KeyedDeltas<K> {
     }
 }
 
-impl<K: Object> DeltaContents<K> for KeyedDeltas<K> {
-    const IN_ORDER: bool = false;
-
-    fn weight(&self) -> usize {
-        self.deltas
-    }
-
-    fn get(&self, key: &ObjectKey) -> Vec<Delta<K>> {
+impl<K: Object> KeyedDeltas<K> {
+    pub(crate) fn get(&self, key: &ObjectKey) -> Vec<Delta<K>> {
         self.queued(key).to_vec()
     }
 
-    fn list(&self) -> Vec<Delta<K>> {
+    pub(crate) fn list(&self) -> Vec<Delta<K>> {
         let keyed = self.order.iter().flat_map(|key| self.queued(key));
         self.nameless.iter().chain(keyed).cloned().collect()
     }
 
-    fn keys(&self) -> Vec<ObjectKey> {
+    pub(crate) fn keys(&self) -> Vec<ObjectKey> {
         self.order.iter().cloned().collect()
     }
 
-    fn accept(&mut self, delta: Delta<K>) {
-        // `known` is user code and may panic, so all calls to it come before the first change.
+    /// Adds what a reflector has delivered.
+    pub(crate) fn accept(&mut self, change: delta::Delta<K>) {
+        match change {
+            delta::Delta::ReplacedAll(list) => {
+                // `known` is user code and may panic, so all calls to it come before the first change.
+                let known = self.known.clone();
+                let version = Version::Exactly(list.resource_version.clone());
+                self.replace(list, known.as_deref());
+                self.advance(version);
+            }
+            delta::Delta::SyncAll => {
+                let known = self.known.clone();
+                self.resync(known.as_deref());
+            }
+            delta::Delta::Added(object) => self.add(Delta::Added(object)),
+            delta::Delta::Updated(object) => self.add(Delta::Updated(object)),
+            delta::Delta::Deleted(object) => self.add(Delta::Deleted(object)),
+            delta::Delta::DeletedUnreadable(bad) => self.add(Delta::DeletedUnreadable(bad)),
+            delta::Delta::Unreadable(bad) => self.add(Delta::Unreadable(bad)),
+            delta::Delta::Dropped {
+                key,
+                resource_version,
+            } => self.add(Delta::Dropped {
+                key,
+                resource_version,
+            }),
+            delta::Delta::Bookmark { resource_version } => self.add(Delta::Bookmark { resource_version }),
+            _ => {}
+        }
+    }
+
+    /// Adds a delta of one object.
+    pub(crate) fn add(&mut self, delta: Delta<K>) {
         let known = self.known.clone();
         let known = known.as_deref();
         let version = Version::of(&delta);
         let delta = self.under_own_key(delta, known);
         match delta {
-            Delta::ReplacedAll(list) => self.replace(list, known),
-            Delta::SyncAll => self.resync(known),
             Delta::Bookmark { .. } => {}
             Delta::Sync(_) => self.push(delta),
             _ => {
@@ -162,7 +184,7 @@ impl<K: Object> DeltaContents<K> for KeyedDeltas<K> {
     }
 
     /// Takes whole keys from the front, with about `max` deltas.
-    fn take(&mut self, max: usize) -> Option<(Vec<Delta<K>>, bool)> {
+    pub(crate) fn take(&mut self, max: usize) -> Option<(Vec<Delta<K>>, bool)> {
         if !self.nameless.is_empty() {
             let count = self.nameless.len().min(max.max(1));
             self.deltas = self.deltas.saturating_sub(count);
@@ -202,10 +224,11 @@ impl<K: Object> DeltaContents<K> for KeyedDeltas<K> {
         (!batch.is_empty()).then_some((batch, initial))
     }
 
-    fn finish(&mut self, initial: bool, finished: Finished<K>) {
+    /// Ends the processing of what [`take`](Self::take) returned, with its flag. `requeued` was not processed.
+    pub(crate) fn finish(&mut self, initial: bool, requeued: Option<Vec<Delta<K>>>) {
         let popped = std::mem::take(&mut self.in_process.keys);
         let mut failed: Vec<(ObjectKey, Vec<Delta<K>>)> = Vec::new();
-        if let Finished::Requeued(rest) = finished {
+        if let Some(rest) = requeued {
             // The version has not been reached.
             self.bookmark_due = self.version.is_some();
             failed = self.group_by_key(rest);
@@ -225,7 +248,7 @@ impl<K: Object> KeyedDeltas<K> {
     fn is_repetition(&self, version: Option<&str>) -> bool {
         match (&self.newest_delta, version) {
             (Some(newest), Some(version)) => {
-                ResourceVersion::compare(version, newest).is_some() && is_step_back(newest, version)
+                ResourceVersion::compare(version, newest) == Some(Ordering::Less)
             }
             _ => false,
         }
@@ -253,13 +276,17 @@ impl<K: Object> KeyedDeltas<K> {
             .into_iter()
             .map(|object| (self.key_of_object(&object), object))
             .collect();
-        let unreadable = list.unreadable.iter().filter_map(|bad| bad.key.as_ref());
-        let listed: HashSet<&ObjectKey> = objects.iter().map(|(key, _)| key).chain(unreadable).collect();
+        let unreadable = list.unreadable.into_iter();
+        let unreadable: Vec<BadObject> = unreadable
+            .map(|bad| self.unreadable_under_own_key(bad, known))
+            .collect();
+        let bad_keys = unreadable.iter().filter_map(|bad| bad.key.as_ref());
+        let listed: HashSet<&ObjectKey> = objects.iter().map(|(key, _)| key).chain(bad_keys).collect();
         let vanished = self.vanished(&listed, known).into_iter();
         let missing = vanished.map(|tombstone| {
             let uid = tombstone.last.as_ref().and_then(|last| last.object_uid());
             // An item without a name may be the missing object.
-            match doubt(&list.unreadable, uid) {
+            match may_be_missing(&unreadable, uid) {
                 None => Delta::Vanished(tombstone),
                 Some(bad) => Delta::ReplacedUnreadable(BadObject {
                     key: Some(tombstone.key),
@@ -276,7 +303,7 @@ impl<K: Object> KeyedDeltas<K> {
             };
             self.push_under(key, delta);
         }
-        for bad in list.unreadable {
+        for bad in unreadable {
             self.push(Delta::ReplacedUnreadable(bad));
         }
         for delta in missing {
@@ -482,8 +509,7 @@ enum Version {
 impl Version {
     fn of<K: Object>(delta: &Delta<K>) -> Self {
         let version = match delta {
-            Delta::ReplacedAll(list) => return Self::Exactly(list.resource_version.clone()),
-            Delta::Sync(_) | Delta::SyncAll | Delta::Vanished(_) | Delta::ReplacedUnreadable(_) => None,
+            Delta::Sync(_) | Delta::Vanished(_) | Delta::ReplacedUnreadable(_) => None,
             Delta::Bookmark { resource_version } => Some(resource_version.as_str()),
             Delta::Dropped { resource_version, .. } => resource_version.as_deref(),
             Delta::Unreadable(bad) | Delta::DeletedUnreadable(bad) => bad.resource_version.as_deref(),

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::delta::{Delta, Replacement};
+use kube_informers::delta::{Delta as Change, Replacement};
 use kube_informers::quarantine::{BadObject, Problem};
-use kube_informers::queue::{DeltaFifo, DeltaQueue};
 use kube_informers::store::StoreWriter;
 use kube_informers::target::Target;
 use kube_informers::{Object, ObjectKey};
+use kube_informers_classic::{Delta, DeltaFifo};
 
 use crate::support::pod_at;
 
@@ -17,8 +17,8 @@ fn by_uid(pod: &Pod) -> ObjectKey {
     ObjectKey::cluster(pod.object_uid().unwrap_or_default())
 }
 
-fn list(pods: &[Pod], unreadable: &[&str], version: &str) -> Delta<Pod> {
-    Delta::ReplacedAll(Replacement {
+fn list(pods: &[Pod], unreadable: &[&str], version: &str) -> Change<Pod> {
+    Change::ReplacedAll(Replacement {
         objects: pods.iter().cloned().map(Arc::new).collect(),
         unreadable: unreadable.iter().map(|name| bad(name)).collect(),
         resource_version: Some(version.to_owned()),
@@ -73,7 +73,7 @@ fn deltas_are_queued_under_the_keys_of_the_key_function() {
     queue
         .accept(list(&[pod_at("a", "1"), pod_at("b", "2")], &[], "2"))
         .unwrap();
-    queue.accept(Delta::Updated(pod_at("a", "3").into())).unwrap();
+    queue.accept(Change::Updated(pod_at("a", "3").into())).unwrap();
 
     let keys: Vec<String> = queue.keys().iter().map(ObjectKey::to_string).collect();
     assert_eq!(keys, ["uid of a", "uid of b"]);
@@ -87,7 +87,7 @@ fn deltas_are_queued_under_the_keys_of_the_key_function() {
     // A second object under the same name is another key.
     let mut again = pod_at("a", "5");
     again.metadata.uid = Some("another uid".to_owned());
-    queue.accept(Delta::Added(again.clone().into())).unwrap();
+    queue.accept(Change::Added(again.clone().into())).unwrap();
     assert_eq!(pop(&queue, &mut indexer), ["Added"]);
     assert_eq!(pods.len(), 3);
 
@@ -114,16 +114,18 @@ fn deltas_without_an_object_find_their_key_by_name() {
         pop(&queue, &mut indexer);
     }
     // `a` is queued again; `b` and `c` are in the store only.
-    queue.accept(Delta::Updated(pod_at("a", "4").into())).unwrap();
+    queue.accept(Change::Updated(pod_at("a", "4").into())).unwrap();
 
-    queue.accept(Delta::DeletedUnreadable(bad("a"))).unwrap();
-    queue.accept(Delta::DeletedUnreadable(bad("b"))).unwrap();
-    let dropped = Delta::Dropped {
+    queue.accept(Change::DeletedUnreadable(bad("a"))).unwrap();
+    queue.accept(Change::DeletedUnreadable(bad("b"))).unwrap();
+    let dropped = Change::Dropped {
         key: ObjectKey::cluster("c"),
         resource_version: Some("6".to_owned()),
     };
     queue.accept(dropped).unwrap();
-    queue.accept(Delta::DeletedUnreadable(bad("never seen"))).unwrap();
+    queue
+        .accept(Change::DeletedUnreadable(bad("never seen")))
+        .unwrap();
 
     assert_eq!(pop(&queue, &mut indexer), ["Updated", "Vanished"]);
     assert_eq!(pop(&queue, &mut indexer), ["Vanished"]);
@@ -183,11 +185,11 @@ fn store_as_known_objects_accepts_deletions_and_resyncs() {
     indexer.insert(pod_at("a", "1")).unwrap();
     indexer.insert(pod_at("b", "2")).unwrap();
 
-    queue.accept(Delta::Deleted(pod_at("a", "3").into())).unwrap();
+    queue.accept(Change::Deleted(pod_at("a", "3").into())).unwrap();
     queue
-        .accept(Delta::Deleted(pod_at("unknown", "4").into()))
+        .accept(Change::Deleted(pod_at("unknown", "4").into()))
         .unwrap();
-    queue.accept(Delta::SyncAll).unwrap();
+    queue.accept(Change::SyncAll).unwrap();
 
     let names: Vec<&str> = queue.list().iter().map(Delta::name).collect();
     assert_eq!(names, ["Deleted", "Sync"]);

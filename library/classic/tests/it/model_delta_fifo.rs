@@ -4,12 +4,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use kube_informers::delta::{Delta, Replacement};
-use kube_informers::queue::{Batch, DeltaFifo, DeltaQueue};
+use kube_informers::delta::{Delta as Input, Replacement};
 use kube_informers::target::Target;
+use kube_informers_classic::{Batch, Delta, DeltaFifo};
 use proptest::prelude::*;
 
-use super::support::{Held, Thing, accept, bad, bookmark, text, try_pop, versioned};
+use crate::queue_support::{Held, Thing, accept, bad, bookmark, text, try_pop, versioned};
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
@@ -71,7 +71,7 @@ struct Server {
 }
 
 impl Server {
-    fn change(&mut self, change: Change) -> Option<Delta<Thing>> {
+    fn change(&mut self, change: Change) -> Option<Input<Thing>> {
         let version = self.version + 1;
         let (name, readable) = match change {
             Change::Write(name) => (NAMES[name], Some(true)),
@@ -85,20 +85,20 @@ impl Server {
         self.version = version;
         self.remember();
         Some(match (readable, before) {
-            (Some(false), _) => Delta::Unreadable(bad(name, Some(version))),
-            (Some(true), None) => Delta::Added(versioned(name, version)),
-            (Some(true), Some(_)) => Delta::Updated(versioned(name, version)),
-            (None, Some((_, false))) => Delta::DeletedUnreadable(bad(name, Some(version))),
-            (None, _) => Delta::Deleted(versioned(name, version)),
+            (Some(false), _) => Input::Unreadable(bad(name, Some(version))),
+            (Some(true), None) => Input::Added(versioned(name, version)),
+            (Some(true), Some(_)) => Input::Updated(versioned(name, version)),
+            (None, Some((_, false))) => Input::DeletedUnreadable(bad(name, Some(version))),
+            (None, _) => Input::Deleted(versioned(name, version)),
         })
     }
 
-    fn list(&mut self) -> Delta<Thing> {
+    fn list(&mut self) -> Input<Thing> {
         self.version += 1;
         self.remember();
         let (readable, unreadable): (Vec<_>, Vec<_>) =
             self.now.iter().partition(|(_, (_, readable))| *readable);
-        Delta::ReplacedAll(Replacement {
+        Input::ReplacedAll(Replacement {
             shard: None,
             objects: readable
                 .into_iter()
@@ -144,7 +144,7 @@ impl World {
                 self.server.remember();
                 accept(&self.queue, [bookmark(self.server.version)]);
             }
-            Op::Resync => accept(&self.queue, [Delta::SyncAll]),
+            Op::Resync => accept(&self.queue, [Input::SyncAll]),
             Op::Pop(max) => self.pop(max),
             Op::Apply => {
                 if let Some(batch) = &self.out {

@@ -9,16 +9,17 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
+use kube_informers::delta;
+use kube_informers::queue::{Closed, DEFAULT_CAPACITY};
+use kube_informers::target::{Target, TargetError};
+use kube_informers::{Object, ObjectKey};
 
-use super::batch::{self, Batch, Failure, PopError, PopInfo};
-use super::gate::{Closed, Gate};
-use super::gated::{DeltaContents, impl_delta_queue, trace_delta};
-use super::{DEFAULT_CAPACITY, DeltaQueue, KnownKeys, QueueStats};
+use crate::batch::Batch;
 use crate::delta::Delta;
-use crate::key::ObjectKey;
-use crate::object::Object;
-use crate::target::{Target, TargetError};
-use keyed::KeyedDeltas;
+use crate::gate::{Contents, Gate, QueueStats};
+use crate::known::KnownKeys;
+use crate::pop::{Failure, PopError, PopInfo};
+pub(crate) use keyed::KeyedDeltas;
 
 /// client-go's classic queue: one key at a time, with all of its deltas since it was last popped.
 ///
@@ -46,8 +47,8 @@ use keyed::KeyedDeltas;
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;
 /// use kube_informers::ObjectKey;
-/// use kube_informers::queue::DeltaFifo;
 /// use kube_informers::store::StoreWriter;
+/// use kube_informers_classic::DeltaFifo;
 ///
 /// let by_uid = |pod: &Pod| ObjectKey::cluster(pod.metadata.uid.as_deref().unwrap_or_default());
 /// let indexer = StoreWriter::with_key(by_uid);
@@ -80,7 +81,7 @@ impl<K: Object> DeltaFifo<K> {
         }
     }
 
-    /// Sets the objects the consumer holds: usually its [`Store`](crate::Store), or your own
+    /// Sets the objects the consumer holds: usually its [`Store`](kube_informers::Store), or your own
     /// [`KnownKeys`].
     ///
     /// Without it, a deletion of a key that is not queued is ignored, a list causes no deletions of popped keys, and a
@@ -121,9 +122,15 @@ impl<K: Object> DeltaFifo<K> {
         self
     }
 
-    /// Accepts a delta unless its key is queued, like [`accept`](Target::accept). Returns whether it did.
-    ///
-    /// A delta that concerns the whole collection has no key and is always accepted.
+    /// Queues a delta of one object. A reflector calls [`accept`](Target::accept) instead.
+    #[doc(alias = "Add")]
+    #[doc(alias = "Update")]
+    #[doc(alias = "Delete")]
+    pub fn add(&self, delta: Delta<K>) {
+        self.gate.change(|contents| contents.add(delta));
+    }
+
+    /// Queues a delta unless its key is queued. Returns whether it did. A delta without a key is always queued.
     #[doc(alias = "AddIfNotPresent")]
     pub fn add_if_absent(&self, delta: Delta<K>) -> bool {
         self.gate.change(|contents| {
@@ -133,7 +140,7 @@ impl<K: Object> DeltaFifo<K> {
             {
                 return false;
             }
-            contents.accept(delta);
+            contents.add(delta);
             true
         })
     }
@@ -151,7 +158,76 @@ impl<K: Object> DeltaFifo<K> {
         &self,
         process: impl FnOnce(&[Delta<K>], PopInfo) -> Result<(), Failure>,
     ) -> Result<Vec<Delta<K>>, PopError> {
-        batch::pop(self, process).await
+        let batch = self.pop_batch(1).await.ok_or(Closed)?;
+        batch.process(process).map_err(PopError::Process)
+    }
+
+    /// Waits for deltas and returns those of whole keys, about `max` of them; `None` when the queue is closed and drained.
+    ///
+    /// One batch is in flight at a time: the next call waits until the previous batch is done, requeued or dropped. A
+    /// task that waits for the next batch while it holds one waits forever. Cancel-safe.
+    #[doc(alias = "PopBatch")]
+    pub async fn pop_batch(&self, max: usize) -> Option<Batch<K>> {
+        let (deltas, initial) = self.gate.take(|contents| contents.take(max)).await?;
+        Some(Batch::new(deltas, initial, self.gate.clone()))
+    }
+
+    /// The queued deltas of one key, oldest first.
+    #[doc(alias = "GetByKey")]
+    pub fn get(&self, key: &ObjectKey) -> Vec<Delta<K>> {
+        self.gate.read(|contents| contents.get(key))
+    }
+
+    /// All queued deltas, in pop order.
+    pub fn list(&self) -> Vec<Delta<K>> {
+        self.gate.read(KeyedDeltas::list)
+    }
+
+    /// The queued keys, in pop order.
+    #[doc(alias = "ListKeys")]
+    pub fn keys(&self) -> Vec<ObjectKey> {
+        self.gate.read(KeyedDeltas::keys)
+    }
+
+    /// The number of queued deltas.
+    pub fn len(&self) -> usize {
+        self.gate.read(Contents::len)
+    }
+
+    /// Whether nothing is queued.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Closes the queue: pops return the remaining deltas, then `None`. Deltas are still accepted.
+    pub fn close(&self) {
+        self.gate.close();
+    }
+
+    /// Whether the queue has been closed. It may still hold deltas.
+    pub fn is_closed(&self) -> bool {
+        self.gate.is_closed()
+    }
+
+    /// Whether the initial population has been *processed*: every entry of the first list. The population is empty if a
+    /// change arrives before any list.
+    pub fn has_synced(&self) -> bool {
+        self.gate.has_synced()
+    }
+
+    /// Waits until [`has_synced`](Self::has_synced) is true. Cancel-safe.
+    ///
+    /// # Errors
+    ///
+    /// The queue was closed and drained before that.
+    #[doc(alias = "HasSyncedChecker")]
+    pub async fn synced(&self) -> Result<(), Closed> {
+        self.gate.synced().await
+    }
+
+    /// The statistics of the queue.
+    pub fn stats(&self) -> QueueStats {
+        self.gate.stats()
     }
 }
 
@@ -161,4 +237,23 @@ impl<K: Object> Default for DeltaFifo<K> {
     }
 }
 
-impl_delta_queue!(DeltaFifo, KeyedDeltas);
+impl<K: Object> Target<K> for DeltaFifo<K> {
+    fn accept(&self, delta: delta::Delta<K>) -> Result<(), TargetError> {
+        self.gate.change(|contents| contents.accept(delta));
+        Ok(())
+    }
+
+    fn accept_all(&self, deltas: &mut dyn Iterator<Item = delta::Delta<K>>) -> Vec<TargetError> {
+        self.gate
+            .change(|contents| deltas.for_each(|delta| contents.accept(delta)));
+        Vec::new()
+    }
+
+    fn has_room(&self) -> bool {
+        self.gate.has_room(|contents| contents.len() < self.capacity)
+    }
+
+    fn room(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.gate.room(|contents| contents.len() < self.capacity))
+    }
+}
