@@ -24,13 +24,14 @@ use crate::codec::LazyCounters;
 use crate::delta::Delta;
 use crate::dispatcher::Dispatcher;
 use crate::errors::StoppedError;
+use crate::event::Event;
 use crate::handler::{ErasedHandler, HandlerOptions};
 use crate::object::Object;
 use crate::queue::{Batch, DEFAULT_BATCH};
 use crate::registration::Registration;
 use crate::shard::Shard;
 use crate::source::{ListWatch, ListerWatcher, ResourceType};
-use crate::store::{DeltaWriter, Origin, Prepared, Store};
+use crate::store::{Applied, DeltaWriter, Origin, Prepared, Store};
 use crate::subscription::Subscription;
 use crate::task::Spawner;
 
@@ -39,10 +40,13 @@ const SMALL_BATCH: usize = 64;
 
 /// The state shared by all handles of an informer and its task.
 pub(super) struct InformerInner<K: Object> {
+    /// Its name in logs and errors.
     pub(super) name: String,
     /// The resource in the store, if the source has one.
     pub(super) resource: Option<ResourceType>,
+    /// The counters of objects that are decoded on access.
     lazy: Option<Arc<LazyCounters>>,
+    /// What changes together: the store's writer, the dispatcher, the set of watches.
     pub(super) core: Mutex<Core<K>>,
     /// A handle that does not keep the informer alive.
     pub(super) store: Store<K>,
@@ -56,13 +60,17 @@ pub(super) struct InformerInner<K: Object> {
     pub(super) stop: CancellationToken,
     /// Close the watches and deliver what has been received. A child of `stop`.
     pub(super) drain: CancellationToken,
+    /// How far it has come; wakes callers that wait for that.
     pub(super) life: watch::Sender<Lifecycle>,
     /// Counts the applied batches; wakes callers that wait for a version.
     pub(super) applied: watch::Sender<u64>,
+    /// The resync period of handlers that do not set one.
     default_resync: Option<Duration>,
     /// Whether moving the shard and changing the namespaces is rejected.
     pub(super) scope_is_fixed: bool,
+    /// Wakes the process loop: the next resync may be earlier.
     resyncs_changed: Notify,
+    /// Limits the log of objects that could not be used.
     problem_log: Mutex<ProblemLog>,
     /// Starts the reflectors and the handlers.
     pub(super) spawner: OnceLock<Spawner>,
@@ -83,11 +91,15 @@ pub(super) struct InformerParts<K: Object> {
     pub(super) default_resync: Option<Duration>,
 }
 
+/// What is changed under one lock.
 pub(super) struct Core<K: Object> {
+    /// The write side of the store.
     writer: DeltaWriter<K>,
+    /// The handlers, and what each of them has yet to receive.
     pub(super) dispatcher: Dispatcher<K>,
     /// Whether the store has held the initial lists of all members at once. Never reset.
     synced: bool,
+    /// The counters of all changes.
     totals: Totals,
     /// Builds new members. Dropped when the informer stops: it holds a client and closures of the user.
     pub(super) template: Option<MemberTemplate<K>>,
@@ -97,14 +109,18 @@ pub(super) struct Core<K: Object> {
     added: Vec<MemberTask<K>>,
     /// Ids of removed members whose process loops have ended.
     free_ids: Vec<usize>,
+    /// The id of the next member, if none is free.
     next_id: usize,
 }
 
 /// The lifecycle of the informer. Flags are never reset.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lifecycle {
+    /// Its task runs.
     pub(super) started: bool,
+    /// All initial lists are in the store.
     pub(super) synced: bool,
+    /// Its task has ended, or never will run.
     pub(super) stopped: bool,
 }
 
@@ -321,11 +337,7 @@ impl<K: Object> InformerInner<K> {
             };
             let Some(batch) = batch else { break };
             let is_small = batch.deltas.len() < SMALL_BATCH;
-            // If it is the last one, the store is then as current as the reflector. The proof is read first: a newer one may
-            // belong to a delta that is queued in between.
-            let proof = member.reflector.last_proof().filter(|_| queue.is_empty());
             self.apply(member, batch);
-            member.note_proof(proof);
             // A busy informer must not starve other tasks of the runtime. But yielding makes the worker poll for I/O, which
             // costs more than applying an event.
             if is_small {
@@ -336,8 +348,10 @@ impl<K: Object> InformerInner<K> {
         }
     }
 
+    /// Applies a batch to the store and dispatches its events.
     fn apply(&self, member: &Member<K>, mut batch: Batch<K>) {
         let deltas = std::mem::take(&mut batch.deltas);
+        let observer = BatchObserver::before(member, &deltas);
         let listed = deltas.iter().find_map(|delta| match delta {
             Delta::ReplacedAll(list) => Some(list.shard.clone()),
             _ => None,
@@ -346,10 +360,8 @@ impl<K: Object> InformerInner<K> {
             member: member.id,
             initial: batch.initial,
         };
-        let recorded = member.tracking.record(&deltas);
         // Index functions are user code: they run here, before any lock is taken.
         let prepared = Prepared::new(&self.store, origin, deltas);
-        let mut events = Vec::new();
 
         let mut core = self.core.lock();
         // The member may have been removed since these deltas were read, and even since they were prepared. Its objects
@@ -361,16 +373,14 @@ impl<K: Object> InformerInner<K> {
         }
         // Likewise the shard may have been moved.
         let shard = member.shard.apply(listed.as_ref().map(Option::as_ref));
-        let applied = core.writer.apply(prepared.restrict_to(shard), &mut events);
-        core.totals.add(&applied);
-        core.dispatcher.dispatch(events);
+        let applied = core.deliver(|writer, events| writer.apply(prepared.restrict_to(shard), events));
         // The batch counts as processed only now. The synced notice goes behind its last event, before anything else
         // can be dispatched.
         batch.done();
         let newly_synced = self.member_synced(&mut core, member);
         drop(core);
-        member.tracking.applied(recorded);
 
+        observer.after(member);
         self.problem_log.lock().report(&self.store, &applied.problems);
         self.announce(newly_synced);
     }
@@ -440,10 +450,7 @@ impl<K: Object> InformerInner<K> {
             member.tracking.disturb();
         }
         core.shard = Some(shard.clone());
-        let mut events = Vec::new();
-        let applied = core.writer.evict_outside(shard, &mut events);
-        core.totals.add(&applied);
-        core.dispatcher.dispatch(events);
+        let applied = core.deliver(|writer, events| writer.evict_outside(shard, events));
         drop(core);
         debug!(informer = %self.name, %shard, left = applied.deleted, "the shard has moved");
         self.announce(false);
@@ -480,12 +487,10 @@ impl<K: Object> InformerInner<K> {
         let before = self.members();
         let MemberChange { kept, removed, added } = choose(&before);
         let mut members = kept;
-        let mut events = Vec::new();
         let mut dropped = Vec::new();
         for member in removed {
             member.remove();
-            let applied = core.writer.evict_member(member.id, &mut events);
-            core.totals.add(&applied);
+            core.deliver(|writer, events| writer.evict_member(member.id, events));
             let waiting = (core.added.iter()).position(|task| Arc::ptr_eq(&task.member, &member));
             if let Some(position) = waiting {
                 // It was never started.
@@ -493,7 +498,6 @@ impl<K: Object> InformerInner<K> {
                 core.free_ids.push(member.id);
             }
         }
-        core.dispatcher.dispatch(events);
         for source in added {
             let id = core.new_id();
             core.writer.add_member(id);
@@ -539,12 +543,46 @@ impl<K: Object> InformerInner<K> {
 }
 
 impl<K: Object> Core<K> {
+    /// Changes the store, and puts the events of the change behind those that the handlers have yet to receive.
+    fn deliver(&mut self, write: impl FnOnce(&mut DeltaWriter<K>, &mut Vec<Event<K>>) -> Applied) -> Applied {
+        let mut events = Vec::new();
+        let applied = write(&mut self.writer, &mut events);
+        self.totals.add(&applied);
+        self.dispatcher.dispatch(events);
+        applied
+    }
+
     /// An id for a new member.
     fn new_id(&mut self) -> usize {
         self.free_ids.pop().unwrap_or_else(|| {
             self.next_id += 1;
             self.next_id - 1
         })
+    }
+}
+
+/// What observes a batch on its way from the queue to the store: the audit, and the freshness of the cache.
+struct BatchObserver {
+    /// Whether the audit has recorded what the batch changes.
+    recorded: bool,
+    /// The proof that the reflector is current, if the batch is the last one that was queued.
+    proof: Option<Instant>,
+}
+
+impl BatchObserver {
+    /// A batch is about to be applied.
+    fn before<K: Object>(member: &Member<K>, deltas: &[Delta<K>]) -> Self {
+        Self {
+            // Read before the batch is applied: a newer proof may belong to a delta that is queued in between.
+            proof: member.reflector.last_proof().filter(|_| member.queue.is_empty()),
+            recorded: member.tracking.record(deltas),
+        }
+    }
+
+    /// The batch is in the store.
+    fn after<K: Object>(self, member: &Member<K>) {
+        member.tracking.applied(self.recorded);
+        member.note_proof(self.proof);
     }
 }
 

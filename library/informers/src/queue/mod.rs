@@ -298,7 +298,7 @@ impl<K> Shared<K> {
 
 /// The queued deltas: the decisions, without lock or waiting.
 struct Line<K> {
-    items: VecDeque<Queued<K>>,
+    items: VecDeque<Delta<K>>,
     /// The sum of the weights of the items.
     weight: usize,
     population: Population,
@@ -309,16 +309,9 @@ struct Line<K> {
     last_pop: Option<Duration>,
 }
 
-struct Queued<K> {
-    delta: Delta<K>,
-    /// Whether this is the first list.
-    ///
-    /// Differs from client-go, where deltas queued before the first list, such as bookmarks, belong to the initial
-    /// population.
-    initial: bool,
-}
-
 /// The state of the first list. A change that arrives before any list makes the population empty.
+///
+/// Differs from client-go, where deltas queued before the first list, such as bookmarks, belong to the initial population.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Population {
     #[default]
@@ -344,22 +337,21 @@ impl<K> Default for Line<K> {
 impl<K> Line<K> {
     fn accept(&mut self, delta: Delta<K>) {
         let is_awaited = self.population == Population::Awaited;
-        let initial = is_awaited && matches!(delta, Delta::ReplacedAll(_));
         match &delta {
             Delta::Bookmark { .. } | Delta::SyncAll => {
                 if let Some(last) = self.items.back_mut()
-                    && last.delta.name() == delta.name()
+                    && last.name() == delta.name()
                 {
-                    last.delta = delta;
+                    *last = delta;
                     return;
                 }
             }
-            _ if initial => self.population = Population::Queued,
+            Delta::ReplacedAll(_) if is_awaited => self.population = Population::Queued,
             _ if is_awaited => self.population = Population::Processed,
             _ => {}
         }
         self.weight = self.weight.saturating_add(weight(&delta));
-        self.items.push_back(Queued { delta, initial });
+        self.items.push_back(delta);
     }
 
     /// Takes deltas from the front, and whether they are the first list.
@@ -367,15 +359,17 @@ impl<K> Line<K> {
     /// Differs from client-go, which also ends a batch at a second delta of the same key and at a bookmark. The store
     /// applies a batch in order and under one lock, so this is not necessary.
     fn take(&mut self, max: usize) -> Option<(Vec<Delta<K>>, bool)> {
-        let initial = self.items.front()?.initial;
+        // Until it has been processed, no other list can be in front of it.
+        let is_list = matches!(self.items.front()?, Delta::ReplacedAll(_));
+        let initial = is_list && self.population == Population::Queued;
         let mut batch = Vec::new();
-        while let Some(item) = self.items.front()
-            && (batch.is_empty() || (batch.len() < max && !is_collective(&item.delta)))
-            && let Some(item) = self.items.pop_front()
+        while let Some(delta) = self.items.front()
+            && (batch.is_empty() || (batch.len() < max && !is_collective(delta)))
+            && let Some(delta) = self.items.pop_front()
         {
-            self.weight = self.weight.saturating_sub(weight(&item.delta));
-            let alone = is_collective(&item.delta);
-            batch.push(item.delta);
+            self.weight = self.weight.saturating_sub(weight(&delta));
+            let alone = is_collective(&delta);
+            batch.push(delta);
             if alone {
                 break;
             }
@@ -392,7 +386,7 @@ impl<K> Line<K> {
         }
         for delta in rest.into_iter().rev() {
             self.weight = self.weight.saturating_add(weight(&delta));
-            self.items.push_front(Queued { delta, initial });
+            self.items.push_front(delta);
         }
     }
 }
