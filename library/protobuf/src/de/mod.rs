@@ -7,6 +7,7 @@ mod key;
 mod node;
 mod select;
 mod tree;
+mod visit;
 
 use serde::de::{DeserializeOwned, Deserializer, Visitor};
 
