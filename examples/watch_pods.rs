@@ -2,10 +2,13 @@
 //!
 //! `cargo run --release --example watch_pods [-- --seconds N]`
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube_informers::{Event, Informer, ListWatch, Scope};
+use kube_informers::reflector::{ReflectorConfig, StreamEnd};
+use kube_informers::source::SourceOptions;
+use kube_informers::{Event, Informer};
 use kube_informers_examples::cluster;
 use kube_testserver::churn::Churn;
 
@@ -13,12 +16,18 @@ use kube_testserver::churn::Churn;
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let seconds = seconds()?;
     let cluster = cluster().await?;
-    let source = ListWatch::<Pod>::new(cluster.client.clone(), Scope::all()).drop_managed_fields(true);
-    let pods = Informer::from_list_watch(source)
-        .on_stream_end(|end| {
-            if end.error.is_some() {
-                println!("! {end}");
-            }
+    let pods = Informer::<Pod>::all(cluster.client.clone())
+        .source(SourceOptions {
+            drop_managed_fields: Some(true),
+            ..Default::default()
+        })?
+        .config(ReflectorConfig {
+            on_stream_end: Some(Arc::new(|end: &StreamEnd<'_>| {
+                if end.error.is_some() {
+                    println!("! {end}");
+                }
+            })),
+            ..Default::default()
         })
         .start();
     pods.synced_within(Duration::from_secs(30)).await?;

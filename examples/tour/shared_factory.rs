@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::core::PartialObjectMeta;
+use kube_informers::source::SourceOptions;
 use kube_informers::{Event, Scope, SharedInformerFactory};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{deployment, node, pod};
@@ -21,7 +22,10 @@ pub async fn run() -> Result<(), Box<dyn std::error::Error>> {
 
     let factory = SharedInformerFactory::builder(server.client())
         .resync(Duration::from_secs(600))
-        .drop_managed_fields(true)
+        .source(SourceOptions {
+            drop_managed_fields: Some(true),
+            ..Default::default()
+        })
         .build();
 
     // Requests for the same objects share one watch and one cache.

@@ -2,7 +2,8 @@
 
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::core::{ApiResource, PartialObjectMeta};
-use kube_informers::{Informer, ListWatch, Object, Scope};
+use kube_informers::source::SourceOptions;
+use kube_informers::{Informer, Object, Scope};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{pod, secret};
 
@@ -51,8 +52,11 @@ pub async fn run() -> Result<(), Box<dyn std::error::Error>> {
     server.create(secret("shop", "password"));
 
     // managedFields are cut from the bytes before they are decoded; the transform runs once per version.
-    let source = ListWatch::<Pod>::new(server.client(), Scope::all()).drop_managed_fields(true);
-    let pods = Informer::from_list_watch(source)
+    let pods = Informer::<Pod>::all(server.client())
+        .source(SourceOptions {
+            drop_managed_fields: Some(true),
+            ..Default::default()
+        })?
         .transform(|pod| pod.status = None)
         .start();
 

@@ -74,12 +74,14 @@ impl<K: Object> Controller<K> {
         }
     }
 
-    /// Changes the reflector: its configuration, the resync period, the transform, the hook for the ends of watches.
+    /// Changes the reflector: its configuration, the condition for resyncs, the transform.
     ///
     /// ```
     /// # use std::time::Duration;
+    /// # use kube_informers::reflector::ReflectorConfig;
     /// # fn example(controller: kube_informers_classic::Controller<k8s_openapi::api::core::v1::Pod>) {
-    /// let controller = controller.reflector(|reflector| reflector.resync(Duration::from_secs(600)));
+    /// let config = ReflectorConfig { resync: Some(Duration::from_secs(600)), ..Default::default() };
+    /// let controller = controller.reflector(|reflector| reflector.config(config));
     /// # }
     /// ```
     pub fn reflector(mut self, change: impl FnOnce(Reflector<K>) -> Reflector<K>) -> Self {

@@ -302,7 +302,7 @@ const SCENARIOS: &[Scenario] = &[
     runs(library(
         "oversized-object",
         "sends an object of 33 MiB",
-        "skips it at `ListWatch::max_object_size` and quarantines it; the other objects are cached",
+        "skips it at `SourceOptions::max_object_size` and quarantines it; the other objects are cached",
         |call| {
             on_list(call, |_| {
                 let long = format!(r#","status":{{"message":"{}"}}"#, "x".repeat(33 << 20));
@@ -466,7 +466,7 @@ const SCENARIOS: &[Scenario] = &[
     )),
     library(
         "gzip-bomb",
-        "compresses endless spaces a thousandfold in a list that was requested with `ListWatch::gzip`",
+        "compresses endless spaces a thousandfold in a list that was requested with `SourceOptions::gzip`",
         "decompresses about 64 kB at a time, and ends the list at `limits.wasted_bytes` of decompressed data",
         |call| {
             on_list(call, |_| {

@@ -1,5 +1,7 @@
 //! A store with one handler.
 
+use kube_informers::reflector::ReflectorConfig;
+use kube_informers::reflector::StreamEnd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -118,7 +120,10 @@ async fn resync_delivers_every_object_again_if_the_condition_holds() {
     let evaluations = Arc::new(AtomicUsize::new(0));
     let (condition, counter) = (wanted.clone(), evaluations.clone());
     let controller = controller.reflector(|reflector| {
-        let reflector = reflector.config(list_first()).resync(seconds(10));
+        let reflector = reflector.config(ReflectorConfig {
+            resync: Some(seconds(10)),
+            ..list_first()
+        });
         reflector.should_resync(move || {
             counter.fetch_add(1, Ordering::Relaxed);
             condition.load(Ordering::Relaxed)
@@ -148,7 +153,10 @@ async fn panicking_resync_condition_skips_the_resync() {
     let (_pods, controller) = Controller::with_handler(source, events.handler());
     let handle = controller.handle();
     let controller = controller.reflector(|reflector| {
-        let reflector = reflector.config(list_first()).resync(seconds(10));
+        let reflector = reflector.config(ReflectorConfig {
+            resync: Some(seconds(10)),
+            ..list_first()
+        });
         reflector.should_resync(|| panic!("undecided"))
     });
 
@@ -172,9 +180,12 @@ async fn a_controller_calls_the_stream_end_hook() {
     let log = ends.clone();
     let controller =
         Controller::new(source, Arc::new(DeltaFifo::new()), |_, _| Ok(())).reflector(|reflector| {
-            reflector.config(list_first()).on_stream_end(move |end| {
-                log.lock().unwrap().push(end.to_string());
-                stopping.cancel();
+            reflector.config(ReflectorConfig {
+                on_stream_end: Some(Arc::new(move |end: &StreamEnd<'_>| {
+                    log.lock().unwrap().push(end.to_string());
+                    stopping.cancel();
+                })),
+                ..list_first()
             })
         });
 

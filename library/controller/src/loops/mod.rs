@@ -55,7 +55,7 @@ const PATHS: usize = 64;
 /// ```
 ///
 /// Only objects that change often are compared, so the cost is small. The managers come from `metadata.managedFields`, so
-/// the informer must not [drop](kube_informers::InformerBuilder::drop_managed_fields) them. Values are compared by their
+/// the informer must not [drop](kube_informers::source::SourceOptions::drop_managed_fields) them. Values are compared by their
 /// hash and never kept, logged or reported.
 #[derive(Clone, Default)]
 pub struct LoopDetector {

@@ -56,8 +56,8 @@ pub enum EncodingError {
         /// The kind.
         expected: String,
     },
-    /// The informer was not created from a [`ListWatch`](crate::ListWatch), so the source chooses the encoding.
-    #[error("the encoding of {informer} cannot be set: its source is not a ListWatch")]
+    /// The informer was not created from a [`ListWatch`](crate::ListWatch), so its source decides how it reads.
+    #[error("the source options of {informer} cannot be set: its source is not a ListWatch")]
     NotAListWatch {
         /// Which informer.
         informer: String,

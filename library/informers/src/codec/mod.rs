@@ -92,20 +92,20 @@ impl<K: FromWire> Codec<K> {
         K::codec(LazyOptions::default())
     }
 
-    /// When [`Lazy`](crate::lazy::Lazy) objects are checked; see [`ListWatch::validate`](crate::ListWatch::validate).
+    /// When [`Lazy`](crate::lazy::Lazy) objects are validated.
     #[must_use]
     pub fn validate(self, validate: Validate) -> Self {
         self.hold(|options| options.validate = validate)
     }
 
-    /// Compresses [`Lazy`](crate::lazy::Lazy) objects; see [`ListWatch::compressed`](crate::ListWatch::compressed).
+    /// Compresses [`Lazy`](crate::lazy::Lazy) objects.
     #[must_use]
     pub fn compressed(self, compressed: bool) -> Self {
         self.hold(|options| options.compressed = compressed)
     }
 
     /// Changes how objects are held that are decoded on access. Other types are not affected.
-    pub(crate) fn hold(self, change: impl FnOnce(&mut LazyOptions)) -> Self {
+    fn hold(self, change: impl FnOnce(&mut LazyOptions)) -> Self {
         let Some(lazy) = &self.lazy else {
             return self;
         };

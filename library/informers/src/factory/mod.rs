@@ -145,7 +145,7 @@ impl SharedInformerFactory {
         let key = InformerKey::of::<K>(InformerIdentity::collection(&resource, &scope));
         self.get_or_build(key, || {
             let list_watch = ListWatch::projected(self.client(), resource, scope);
-            let list_watch = self.inner.options.wire(list_watch);
+            let list_watch = list_watch.options(self.inner.options.source());
             if let Err(error) = list_watch.check_schema() {
                 // Its requests fail with the same words; this is said before anything waits for them.
                 error!(%error, "this informer of the factory cannot sync");
@@ -209,10 +209,12 @@ impl SharedInformerFactory {
         let resource = K::resource_type();
         let scope = self.scope_of(&resource);
         let list_watch = ListWatch::projected(self.client(), resource, scope);
-        self.configure(Informer::from_list_watch(self.inner.options.wire(list_watch)))
+        self.configure(Informer::from_list_watch(
+            list_watch.options(self.inner.options.source()),
+        ))
     }
 
-    /// Applies the options of this factory to a builder, except those of the source (scope, options hook, managed
+    /// Applies the options of this factory to a builder, except those of the source (scope, request hook, managed
     /// fields).
     pub fn configure<K: Object>(&self, builder: InformerBuilder<K>) -> InformerBuilder<K> {
         self.inner.options.apply(builder)

@@ -7,14 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::SharedInformerFactory;
-use crate::codec::FromWire;
-use crate::codec::{LazyOptions, Validate};
 use crate::errors::ParseError;
 use crate::informer::InformerBuilder;
 use crate::object::Object;
-use crate::reflector::{RecoveryGroup, ReflectorConfig, StreamEnd, Transform};
+use crate::reflector::{RecoveryGroup, ReflectorConfig, Transform};
 use crate::scope::Scope;
-use crate::source::{Encoding, ListWatch, Query};
+use crate::source::SourceOptions;
 
 /// Configures a factory: [`SharedInformerFactory::builder`].
 #[doc(alias = "SharedInformerOption")]
@@ -25,25 +23,15 @@ pub struct FactoryBuilder {
     options: FactoryOptions,
 }
 
-type RequestHook = Arc<dyn Fn(&mut Query) + Send + Sync>;
-type ErrorHook = Arc<dyn Fn(&StreamEnd<'_>) + Send + Sync>;
-
 /// The options that all informers of a factory share.
 #[derive(Default)]
 pub(super) struct FactoryOptions {
     name: Option<String>,
-    resync: Option<Duration>,
     resync_of: HashMap<TypeId, Option<Duration>>,
     /// A `Transform<K>` for each `K`.
     transform_of: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
+    source: SourceOptions,
     config: ReflectorConfig,
-    drop_managed_fields: Option<bool>,
-    lazy: LazyOptions,
-    encoding: Encoding,
-    gzip: bool,
-    hook: Option<RequestHook>,
-    on_stream_end: Option<ErrorHook>,
-    recovery: RecoveryGroup,
 }
 
 impl FactoryBuilder {
@@ -97,10 +85,10 @@ impl FactoryBuilder {
         Ok(self)
     }
 
-    /// The resync period of handlers that do not set one. Default: never.
+    /// The resync period of handlers that do not set one: [`ReflectorConfig::resync`]. Default: never.
     #[doc(alias = "defaultResync")]
     pub fn resync(mut self, period: Duration) -> Self {
-        self.options.resync = Some(period);
+        self.options.config.resync = Some(period);
         self
     }
 
@@ -138,81 +126,24 @@ impl FactoryBuilder {
         self
     }
 
-    /// Called for every list and every watch request of every informer; see [`ListWatch::options`].
-    #[doc(alias = "WithTweakListOptions")]
-    #[doc(alias = "TweakListOptionsFunc")]
-    pub fn options(mut self, hook: impl Fn(&mut Query) + Send + Sync + 'static) -> Self {
-        self.options.hook = Some(Arc::new(hook));
+    /// How informers read from the server: encoding, managed fields, compression, limits. With
+    /// [`Encoding::Protobuf`](crate::source::Encoding::Protobuf), the informer of a kind without a schema cannot sync: an
+    /// error is logged when it is built, and its requests fail.
+    pub fn source(mut self, options: SourceOptions) -> Self {
+        self.options.source = options;
         self
     }
 
-    /// Drops `metadata.managedFields` of every object; see [`ListWatch::drop_managed_fields`].
-    #[doc(alias = "TransformStripManagedFields")]
-    pub fn drop_managed_fields(mut self, drop: bool) -> Self {
-        self.options.drop_managed_fields = Some(drop);
-        self
-    }
-
-    /// The encoding to request; see [`ListWatch::encoding`]. With [`Encoding::Protobuf`], the informer of a kind without a
-    /// schema cannot sync: an error is logged when it is built, and its requests fail.
-    pub fn encoding(mut self, encoding: Encoding) -> Self {
-        self.options.encoding = encoding;
-        self
-    }
-
-    /// When [`Lazy`](crate::lazy::Lazy) objects are checked; see [`ListWatch::validate`].
-    pub fn validate(mut self, validate: Validate) -> Self {
-        self.options.lazy.validate = validate;
-        self
-    }
-
-    /// Keeps decoded [`Lazy`](crate::lazy::Lazy) objects, up to about this many bytes per informer; see
-    /// [`ListWatch::decoded_cache`].
-    pub fn decoded_cache(mut self, bytes: usize) -> Self {
-        self.options.lazy.decoded_cache = bytes;
-        self
-    }
-
-    /// Compresses [`Lazy`](crate::lazy::Lazy) objects against similar ones; see [`ListWatch::compressed`].
-    pub fn compressed(mut self, compressed: bool) -> Self {
-        self.options.lazy.compressed = compressed;
-        self
-    }
-
-    /// Requests compressed lists and watch-lists; see [`ListWatch::gzip`].
-    pub fn gzip(mut self, gzip: bool) -> Self {
-        self.options.gzip = gzip;
-        self
-    }
-
-    /// How informers list, watch and back off.
+    /// How informers list, watch and back off; replaces an earlier [`resync`](Self::resync). Pass the same [`recovery`](ReflectorConfig::recovery) group to all factories
+    /// that read from one server.
     pub fn config(mut self, config: ReflectorConfig) -> Self {
         self.options.config = config;
         self
     }
 
-    /// Changes part of the configuration.
-    pub fn configure(mut self, change: impl FnOnce(&mut ReflectorConfig)) -> Self {
-        change(&mut self.options.config);
-        self
-    }
-
-    /// Called when a list or watch of any informer ends; see [`InformerBuilder::on_stream_end`].
-    #[doc(alias = "SetWatchErrorHandler")]
-    pub fn on_stream_end(mut self, hook: impl Fn(&StreamEnd<'_>) + Send + Sync + 'static) -> Self {
-        self.options.on_stream_end = Some(Arc::new(hook));
-        self
-    }
-
-    /// The informers with which those of this factory recover from an outage. Default: the informers of this factory form
-    /// a group. Pass the same group to all factories that read from one server.
-    pub fn recovery(mut self, group: RecoveryGroup) -> Self {
-        self.options.recovery = group;
-        self
-    }
-
     /// The factory. Nothing runs yet.
-    pub fn build(self) -> SharedInformerFactory {
+    pub fn build(mut self) -> SharedInformerFactory {
+        self.options.config = self.options.config.recovery_or(RecoveryGroup::new);
         SharedInformerFactory::from_options(self.client, self.scope, self.options)
     }
 }
@@ -223,48 +154,28 @@ impl fmt::Debug for FactoryBuilder {
         f.debug_struct("FactoryBuilder")
             .field("scope", &self.scope.to_string())
             .field("name", &self.options.name)
-            .field("resync", &self.options.resync)
+            .field("source", &self.options.source)
             .field("config", &self.options.config)
             .finish_non_exhaustive()
     }
 }
 
 impl FactoryOptions {
-    /// Applies the options of the source.
-    pub(super) fn wire<K: FromWire>(&self, list_watch: ListWatch<K>) -> ListWatch<K> {
-        let mut list_watch = list_watch
-            .hold(|options| *options = self.lazy)
-            .encoding(self.encoding)
-            .gzip(self.gzip);
-        if let Some(drop) = self.drop_managed_fields {
-            list_watch = list_watch.drop_managed_fields(drop);
-        }
-        match &self.hook {
-            None => list_watch,
-            Some(hook) => {
-                let hook = hook.clone();
-                list_watch.options(move |query| hook(query))
-            }
-        }
+    /// How its informers read from the server.
+    pub(super) fn source(&self) -> SourceOptions {
+        self.source.clone()
     }
 
     /// Applies the options of the informer.
     pub(super) fn apply<K: Object>(&self, builder: InformerBuilder<K>) -> InformerBuilder<K> {
         let kind = TypeId::of::<K>();
-        let mut builder = builder
-            .config(self.config.clone())
-            .recovery(self.recovery.clone());
-        if let Some(period) = self.resync_of.get(&kind).copied().unwrap_or(self.resync) {
-            builder = builder.resync(period);
-        }
+        let mut config = self.config.clone();
+        config.resync = self.resync_of.get(&kind).copied().unwrap_or(config.resync);
+        let mut builder = builder.config(config);
         let transform = self.transform_of.get(&kind);
         if let Some(transform) = transform.and_then(|transform| transform.downcast_ref::<Transform<K>>()) {
             let transform = transform.clone();
             builder = builder.try_transform(move |object| transform(object));
-        }
-        if let Some(hook) = &self.on_stream_end {
-            let hook = hook.clone();
-            builder = builder.on_stream_end(move |end| hook(end));
         }
         match &self.name {
             Some(factory) => builder.rename(|name| format!("{name} ({factory})")),

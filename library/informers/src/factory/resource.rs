@@ -151,7 +151,7 @@ impl SharedInformerFactory {
         let key = InformerKey::of::<K>(InformerIdentity::any_version(&resource, &scope));
         self.get_or_build(key, || {
             let list_watch = ListWatch::projected(self.client(), resource, scope);
-            let list_watch = self.inner.options.wire(list_watch);
+            let list_watch = list_watch.options(self.inner.options.source());
             self.configure(Following::builder(self.client(), list_watch))
                 .fix_scope()
         })

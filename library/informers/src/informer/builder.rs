@@ -3,19 +3,16 @@
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
-
-use tracing::warn;
 
 use super::member::MemberTemplate;
 use super::process::{InformerInner, InformerParts};
 use super::run::InformerTask;
 use super::{Alive, Informer};
-use crate::codec::LazyCounters;
+use crate::codec::{FromWire, LazyCounters};
 use crate::object::Object;
-use crate::reflector::{RecoveryGroup, ReflectorConfig, StreamEnd, StreamEndHook, Transform};
+use crate::reflector::{RecoveryGroup, ReflectorConfig, Transform};
 use crate::shard::Shard;
-use crate::source::{Encoding, EncodingError, ListWatch, ListerWatcher, ResourceType};
+use crate::source::{EncodingError, ListWatch, ListerWatcher, ResourceType, SourceOptions};
 use crate::store::{DeltaWriter, IndexError};
 
 /// Configures an informer. [`start`](Self::start) runs it; [`build`](Self::build) returns it with the task to run.
@@ -28,11 +25,8 @@ pub struct InformerBuilder<K: Object> {
     name: Option<String>,
     config: ReflectorConfig,
     transform: Option<Transform<K>>,
-    resync: Option<Duration>,
-    on_stream_end: Option<StreamEndHook>,
     shard: Option<Shard>,
     scope_is_fixed: bool,
-    group: RecoveryGroup,
 }
 
 /// The sources of an informer. A `ListWatch` is kept until the informer is built, so that its options can change.
@@ -109,11 +103,30 @@ impl<K: Object> Informer<K> {
             name: None,
             config: ReflectorConfig::default(),
             transform: None,
-            resync: None,
-            on_stream_end: None,
             shard: None,
             scope_is_fixed: false,
-            group: RecoveryGroup::new(),
+        }
+    }
+}
+
+impl<K: FromWire> InformerBuilder<K> {
+    /// How the [`ListWatch`] of this informer reads from the server: encoding, managed fields, compression, limits.
+    ///
+    /// # Errors
+    ///
+    /// The encoding is [`Encoding::Protobuf`](crate::source::Encoding::Protobuf) and the kind has no schema, or the source
+    /// is not a [`ListWatch`].
+    pub fn source(mut self, options: SourceOptions) -> Result<Self, EncodingError> {
+        match self.sources {
+            Sources::ListWatch(list_watch) => {
+                let list_watch = list_watch.options(options);
+                list_watch.check_schema()?;
+                self.sources = Sources::ListWatch(Box::new(list_watch));
+                Ok(self)
+            }
+            Sources::Other(sources) => Err(EncodingError::NotAListWatch {
+                informer: self.name.unwrap_or_else(|| describe(&sources)),
+            }),
         }
     }
 }
@@ -127,7 +140,7 @@ impl<K: Object> InformerBuilder<K> {
         self
     }
 
-    /// How it lists, watches and backs off. [`resync`](Self::resync) overrides the resync period of the configuration.
+    /// How it lists, watches and backs off, and the default resync period of its handlers.
     pub fn config(mut self, config: ReflectorConfig) -> Self {
         self.config = config;
         self
@@ -192,69 +205,6 @@ impl<K: Object> InformerBuilder<K> {
         Ok(self)
     }
 
-    /// The resync period of handlers that do not set one. Default: never.
-    #[doc(alias = "ResyncPeriod")]
-    pub fn resync(mut self, period: Duration) -> Self {
-        self.resync = Some(period);
-        self
-    }
-
-    /// Called when a list or watch ends, normally or not, on the task that reads from the server. Must return quickly.
-    #[doc(alias = "SetWatchErrorHandler")]
-    #[doc(alias = "SetWatchErrorHandlerWithContext")]
-    pub fn on_stream_end(mut self, hook: impl Fn(&StreamEnd<'_>) + Send + Sync + 'static) -> Self {
-        self.on_stream_end = Some(Arc::new(hook));
-        self
-    }
-
-    /// The informers with which it recovers from an outage. Default: only its own watches; in a factory, all informers
-    /// of the factory.
-    pub fn recovery(mut self, group: RecoveryGroup) -> Self {
-        self.group = group;
-        self
-    }
-
-    /// The encoding to request; see [`ListWatch::encoding`].
-    ///
-    /// # Errors
-    ///
-    /// The encoding is [`Encoding::Protobuf`] and the kind has no schema, or the source is not a [`ListWatch`].
-    pub fn encoding(mut self, encoding: Encoding) -> Result<Self, EncodingError> {
-        match self.sources {
-            Sources::ListWatch(list_watch) => {
-                let list_watch = list_watch.encoding(encoding);
-                list_watch.check_schema()?;
-                self.sources = Sources::ListWatch(Box::new(list_watch));
-                Ok(self)
-            }
-            Sources::Other(sources) => Err(EncodingError::NotAListWatch {
-                informer: self.name.unwrap_or_else(|| describe(&sources)),
-            }),
-        }
-    }
-
-    /// Removes `metadata.managedFields` from every object before it is decoded, which saves about half of the memory of
-    /// a typical pod; see [`ListWatch::drop_managed_fields`].
-    ///
-    /// For a custom source this has no effect, and a warning is logged: the source decides what it delivers.
-    #[doc(alias = "TransformStripManagedFields")]
-    pub fn drop_managed_fields(mut self, drop: bool) -> Self {
-        match self.sources {
-            Sources::ListWatch(list_watch) => {
-                self.sources = Sources::ListWatch(Box::new(list_watch.drop_managed_fields(drop)));
-            }
-            Sources::Other(ref sources) if drop => {
-                let informer = self.name.clone().unwrap_or_else(|| describe(sources));
-                warn!(
-                    informer,
-                    "managed fields are not dropped: the source is not a ListWatch"
-                );
-            }
-            Sources::Other(_) => {}
-        }
-        self
-    }
-
     /// Restricts the informer to a shard, like [`Scope::shard`](crate::Scope::shard) for a source with a scope.
     /// [`Informer::set_shard`] moves it later.
     pub fn shard(mut self, shard: Shard) -> Self {
@@ -292,12 +242,10 @@ impl<K: Object> InformerBuilder<K> {
         let template = MemberTemplate {
             store: self.writer.store(),
             transform: self.transform,
-            on_stream_end: self.on_stream_end,
-            group: self.group,
             list_watch: self.sources.namespaced(),
-            config: self.config,
+            config: self.config.recovery_or(RecoveryGroup::new),
         };
-        let default_resync = self.resync.or(template.config.resync);
+        let default_resync = template.config.resync;
         let shared = InformerInner::new(InformerParts {
             name,
             resource,
@@ -343,7 +291,6 @@ impl<K: Object> fmt::Debug for InformerBuilder<K> {
                 &self.name.clone().unwrap_or_else(|| self.sources.describe()),
             )
             .field("config", &self.config)
-            .field("resync", &self.resync)
             .field("shard", &self.shard)
             .finish_non_exhaustive()
     }

@@ -12,9 +12,7 @@ use super::drift::SharedAuditStats;
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::queue::InOrderQueue;
-use crate::reflector::{
-    JitterRng, RecoveryGroup, Reflector, ReflectorConfig, ReflectorHandle, StreamEndHook, Transform,
-};
+use crate::reflector::{JitterRng, Reflector, ReflectorConfig, ReflectorHandle, Transform};
 use crate::shard::{Shard, ShardTracker};
 use crate::source::{ListWatch, ListerWatcher, SourceError};
 use crate::store::Store;
@@ -108,8 +106,6 @@ pub(super) struct MemberTemplate<K> {
     pub(super) store: Store<K>,
     pub(super) config: ReflectorConfig,
     pub(super) transform: Option<Transform<K>>,
-    pub(super) on_stream_end: Option<StreamEndHook>,
-    pub(super) group: RecoveryGroup,
     /// Of which the members are parts, one per namespace. `None` for other sources, and for all namespaces.
     pub(super) list_watch: Option<ListWatch<K>>,
 }
@@ -149,9 +145,7 @@ impl<K: Object> MemberTemplate<K> {
                 ..self.config.clone()
             })
             .known(Arc::new(self.store.clone()))
-            .shard(shard.clone())
-            .recovery(self.group.clone())
-            .on_stream_end_shared(self.on_stream_end.clone());
+            .shard(shard.clone());
         if let Some(transform) = &self.transform {
             reflector = reflector.transform(transform.clone());
         }

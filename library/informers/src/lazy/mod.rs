@@ -63,7 +63,7 @@ impl<K> Lazy<K> {
 
     /// The encoded object: the message of its kind in protobuf, or a JSON document.
     ///
-    /// Owned if the object is [compressed](crate::ListWatch::compressed).
+    /// Owned if the object is [compressed](crate::source::SourceOptions::compressed).
     pub fn bytes(&self) -> Cow<'_, [u8]> {
         self.packed.body()
     }
@@ -296,7 +296,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Lazy<K> {
     /// Decodes the object.
     ///
     /// While an event that carries the object is being delivered, all handlers share one decoded object. Otherwise
-    /// every call decodes again, unless a cache of decoded objects is [enabled](crate::ListWatch::decoded_cache).
+    /// every call decodes again, unless a cache of decoded objects is [enabled](crate::source::SourceOptions::decoded_cache).
     ///
     /// # Errors
     ///

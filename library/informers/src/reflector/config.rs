@@ -1,14 +1,30 @@
 //! The configuration of a reflector. Defaults are client-go's unless the documentation gives a reason.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::backoff::BackoffConfig;
 use super::load::LoadLimits;
+use super::recovery::RecoveryGroup;
+use super::report::StreamEnd;
+
+/// A function that is called when a list or watch ends.
+pub type StreamEndHook = Arc<dyn Fn(&StreamEnd<'_>) + Send + Sync>;
 
 /// How a reflector lists, watches and waits.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use kube_informers::reflector::{InitialList, ReflectorConfig, StreamEnd};
+/// let config = ReflectorConfig {
+///     initial_list: InitialList::AnyCached,
+///     on_stream_end: Some(Arc::new(|end: &StreamEnd<'_>| eprintln!("{end}"))),
+///     ..Default::default()
+/// };
+/// ```
 #[doc(alias = "ReflectorOptions")]
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
+#[derive(Clone)]
 pub struct ReflectorConfig {
     /// Whether to fetch the initial list through a watch if the source supports it ("watch-list"). Default: yes.
     #[doc(alias = "WatchListClient")]
@@ -45,7 +61,8 @@ pub struct ReflectorConfig {
     pub deadlines: Deadlines,
     /// The limits of fetching a whole collection.
     pub limits: LoadLimits,
-    /// The period of resyncs: the target receives `SyncAll`. Default: never.
+    /// The period of resyncs: the resync period of an informer's handlers that set none; the target of a reflector alone
+    /// receives `SyncAll`. Default: never.
     #[doc(alias = "ResyncPeriod")]
     pub resync: Option<Duration>,
     /// The number of objects that the queue of an informer holds before the watch is no longer read. A reflector alone asks
@@ -53,6 +70,16 @@ pub struct ReflectorConfig {
     pub queue_capacity: usize,
     /// How an informer verifies its cache. A reflector alone does not.
     pub audit: AuditConfig,
+    /// Called when a list or watch ends, normally or not, on the task that reads from the server. Must return quickly.
+    #[doc(alias = "SetWatchErrorHandler")]
+    #[doc(alias = "SetWatchErrorHandlerWithContext")]
+    #[doc(alias = "DefaultWatchErrorHandler")]
+    #[doc(alias = "WatchErrorHandler")]
+    #[doc(alias = "WatchErrorHandlerWithContext")]
+    pub on_stream_end: Option<StreamEndHook>,
+    /// The informers with which it recovers from an outage. Default: in a factory, all informers of the factory;
+    /// otherwise only the watches of the informer.
+    pub recovery: Option<RecoveryGroup>,
     /// The source of randomness.
     pub jitter: Jitter,
 }
@@ -74,14 +101,47 @@ impl Default for ReflectorConfig {
             resync: None,
             queue_capacity: 2000,
             audit: AuditConfig::default(),
+            on_stream_end: None,
+            recovery: None,
             jitter: Jitter::Random,
         }
+    }
+}
+
+/// Without the hook.
+impl fmt::Debug for ReflectorConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReflectorConfig")
+            .field("watch_list", &self.watch_list)
+            .field("initial_list", &self.initial_list)
+            .field("page_size", &self.page_size)
+            .field("min_watch_timeout", &self.min_watch_timeout)
+            .field("backoff", &self.backoff)
+            .field("max_unreachable_delay", &self.max_unreachable_delay)
+            .field("max_not_found_delay", &self.max_not_found_delay)
+            .field("max_pages", &self.max_pages)
+            .field("internal_error_window", &self.internal_error_window)
+            .field("deadlines", &self.deadlines)
+            .field("limits", &self.limits)
+            .field("resync", &self.resync)
+            .field("queue_capacity", &self.queue_capacity)
+            .field("audit", &self.audit)
+            .field("recovery", &self.recovery)
+            .field("jitter", &self.jitter)
+            .finish_non_exhaustive()
     }
 }
 
 impl ReflectorConfig {
     /// Shorter watches would cost the server more than they save.
     pub(crate) const MIN_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
+
+    /// Sets the group, unless the configuration names one.
+    #[must_use]
+    pub(crate) fn recovery_or(mut self, group: impl FnOnce() -> RecoveryGroup) -> Self {
+        self.recovery.get_or_insert_with(group);
+        self
+    }
 }
 
 /// The version that the first list requests.
@@ -97,7 +157,6 @@ pub enum InitialList {
 
 /// The deadlines of a reflector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Deadlines {
     /// For the response to a list to start. Default: 60 s.
     pub list_headers: Duration,
@@ -146,7 +205,6 @@ impl Default for Deadlines {
 /// [`ListerWatcher::identities`](crate::source::ListerWatcher::identities).
 #[doc(alias = "KUBE_WATCHLIST_INCONSISTENCY_DETECTOR")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct AuditConfig {
     /// Whether to compare a sample after each interruption of the watch, and after events that are older than the cache:
     /// the server's history may have been replaced. At most three requests, within a minute. Default: yes.

@@ -93,7 +93,7 @@ const LOAD_QUIET: Duration = Duration::from_secs(2);
 
 impl<K: Object> Driver<K> {
     pub(super) fn new(parts: ReflectorParts<K>, status: Arc<ReflectorStatus>, watch_list: bool) -> Self {
-        let group = parts.group.member();
+        let group = parts.config.recovery.clone().unwrap_or_default().member();
         Self {
             machine: Machine::new(parts.config.clone(), watch_list),
             jitter: JitterRng::new(parts.config.jitter),
@@ -472,7 +472,7 @@ impl<K: Object> Driver<K> {
         } else {
             debug!(resource = %self.resource, attempts = report.attempts, "{end}");
         }
-        if let Some(hook) = &self.parts.on_stream_end
+        if let Some(hook) = &self.parts.config.on_stream_end
             && catch_unwind(AssertUnwindSafe(|| hook(&end))).is_err()
         {
             warn!(resource = %self.resource, "the on_stream_end hook panicked");

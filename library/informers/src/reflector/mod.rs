@@ -23,7 +23,6 @@ mod transform;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -37,7 +36,7 @@ use status::StatusOwner;
 
 pub use backoff::BackoffConfig;
 pub(crate) use config::JitterRng;
-pub use config::{AuditConfig, Deadlines, InitialList, Jitter, ReflectorConfig};
+pub use config::{AuditConfig, Deadlines, InitialList, Jitter, ReflectorConfig, StreamEndHook};
 pub use durations::ListDurations;
 pub(crate) use errors::SyncError;
 pub use load::LoadLimits;
@@ -49,9 +48,6 @@ pub use report::{Operation, ReflectorState, RelistReason, Resume, StreamEnd};
 pub use status::{ReflectorHandle, ReflectorStats, ShardSupport};
 pub use transform::Transform;
 
-/// The hook for the ends of lists and watches.
-pub(crate) type StreamEndHook = Arc<dyn Fn(&StreamEnd<'_>) + Send + Sync>;
-
 /// The parts of a reflector.
 struct ReflectorParts<K> {
     source: Arc<dyn ListerWatcher<K>>,
@@ -59,10 +55,8 @@ struct ReflectorParts<K> {
     config: ReflectorConfig,
     transform: Option<Transform<K>>,
     known: Known<K>,
-    on_stream_end: Option<StreamEndHook>,
     should_resync: Option<Box<dyn Fn() -> bool + Send + Sync>>,
     shard: ShardTracker,
-    group: RecoveryGroup,
 }
 
 /// Keeps a [`Target`] equal to the collection of a [`ListerWatcher`]: lists once, then watches, and lists again only
@@ -103,7 +97,7 @@ struct ReflectorParts<K> {
 /// - After a lost connection the watch resumes at the last version. The collection is fetched again only for a
 ///   [`RelistReason`].
 /// - Failures are retried forever, with growing delays and at most 30 requests per minute. Each is passed to
-///   [`on_stream_end`](Self::on_stream_end).
+///   [`on_stream_end`](ReflectorConfig::on_stream_end).
 ///
 /// It does nothing before [`run`](Self::run), and leaves nothing behind when that future is dropped.
 ///
@@ -164,9 +158,7 @@ impl<K: Object> Reflector<K> {
             config: ReflectorConfig::default(),
             transform: None,
             known: None,
-            on_stream_end: None,
             should_resync: None,
-            group: RecoveryGroup::new(),
         };
         Self { parts, status }
     }
@@ -175,13 +167,6 @@ impl<K: Object> Reflector<K> {
     #[doc(alias = "NewReflectorWithOptions")]
     pub fn config(mut self, config: ReflectorConfig) -> Self {
         self.parts.config = config;
-        self
-    }
-
-    /// Sets the resync period, as [`ReflectorConfig::resync`] does: the target receives `SyncAll`.
-    #[doc(alias = "ResyncPeriod")]
-    pub fn resync(mut self, period: Duration) -> Self {
-        self.parts.config.resync = Some(period);
         self
     }
 
@@ -205,27 +190,6 @@ impl<K: Object> Reflector<K> {
     /// Sets the objects the target already holds, which a list need not decode again.
     pub fn known(mut self, known: Arc<dyn KnownObjects<K>>) -> Self {
         self.parts.known = Some(known);
-        self
-    }
-
-    /// Sets a hook that is called when a list or watch ends. It runs on the reflector's task and must not block.
-    #[doc(alias = "DefaultWatchErrorHandler")]
-    #[doc(alias = "WatchErrorHandlerWithContext")]
-    #[doc(alias = "SetWatchErrorHandler")]
-    #[doc(alias = "WatchErrorHandler")]
-    pub fn on_stream_end(mut self, hook: impl Fn(&StreamEnd<'_>) + Send + Sync + 'static) -> Self {
-        self.parts.on_stream_end = Some(Arc::new(hook));
-        self
-    }
-
-    pub(crate) fn on_stream_end_shared(mut self, hook: Option<StreamEndHook>) -> Self {
-        self.parts.on_stream_end = hook;
-        self
-    }
-
-    /// Sets the group with which it recovers from an outage. Default: a group of its own.
-    pub fn recovery(mut self, group: RecoveryGroup) -> Self {
-        self.parts.group = group;
         self
     }
 

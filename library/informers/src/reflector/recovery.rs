@@ -24,12 +24,12 @@ use tokio::time::Instant;
 /// ```
 /// use k8s_openapi::api::core::v1::{Node, Pod};
 /// use kube_informers::Informer;
-/// use kube_informers::reflector::RecoveryGroup;
+/// use kube_informers::reflector::{RecoveryGroup, ReflectorConfig};
 ///
 /// # fn example(client: kube::Client) {
-/// let group = RecoveryGroup::new();
-/// let pods = Informer::<Pod>::all(client.clone()).recovery(group.clone());
-/// let nodes = Informer::<Node>::all(client).recovery(group);
+/// let config = ReflectorConfig { recovery: Some(RecoveryGroup::new()), ..Default::default() };
+/// let pods = Informer::<Pod>::all(client.clone()).config(config.clone());
+/// let nodes = Informer::<Node>::all(client).config(config);
 /// # }
 /// ```
 ///

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::listwatch::CONNECT_TIMEOUT;
+use super::options::CONNECT_TIMEOUT;
 use super::resource::ResourceType;
 use super::response::send;
 use crate::key::ObjectKey;

@@ -8,15 +8,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::options::SourceOptions;
 use super::reading::Reading;
 use super::request::{Query, path};
 use super::resource::{KnownResource, ResourceType};
 use super::response::send;
 use super::shard_support::ShardSelector;
 use super::{ListRequest, ListStream, ListerWatcher, ObjectIdentity, WatchRequest, WatchStream};
-use crate::codec::{
-    Codec, Decoder, Decoding, Encoding, EncodingError, Expected, FromWire, LazyCounters, LazyOptions,
-};
+use crate::codec::{Codec, Decoder, Decoding, EncodingError, Expected, FromWire, LazyCounters};
 use crate::key::ObjectKey;
 use crate::object::Object;
 use crate::scope::Scope;
@@ -43,20 +42,9 @@ pub struct ListWatch<K> {
     resource: ResourceType,
     scope: Scope,
     codec: Codec<K>,
-    drop_managed_fields: bool,
-    gzip: bool,
-    max_object_size: usize,
-    hook: Option<Hook>,
+    options: SourceOptions,
     shard_selector: ShardSelector,
-    connect_timeout: Duration,
 }
-
-type Hook = Arc<dyn Fn(&mut Query) + Send + Sync>;
-
-/// The default limit. etcd rejects requests over 1.5 MiB by default.
-const MAX_OBJECT_SIZE: usize = 32 << 20;
-/// Lets the cache be current again within seconds after an outage.
-pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl<K: FromWire> ListWatch<K> {
     /// Creates a source for a type: `ListWatch::<Pod>::new(client, Scope::namespace("shop"))`. For
@@ -79,25 +67,21 @@ impl<K: FromWire> ListWatch<K> {
     /// Creates a source that decodes the objects of a resource as any type, such as a projection struct with
     /// a subset of the fields.
     pub fn projected(client: kube::Client, resource: impl Into<ResourceType>, scope: Scope) -> Self {
-        let codec = Codec::new();
         Self {
             client,
             resource: resource.into(),
             scope,
-            drop_managed_fields: codec.drops_managed_fields(),
-            codec,
-            gzip: false,
-            max_object_size: MAX_OBJECT_SIZE,
-            hook: None,
+            codec: Codec::new(),
+            options: SourceOptions::default(),
             shard_selector: ShardSelector::default(),
-            connect_timeout: CONNECT_TIMEOUT,
         }
     }
-}
 
-impl<K: FromWire> ListWatch<K> {
-    pub(crate) fn hold(mut self, change: impl FnOnce(&mut LazyOptions)) -> Self {
-        self.codec = self.codec.hold(change);
+    /// Sets how it reads from the server.
+    #[must_use]
+    pub fn options(mut self, options: SourceOptions) -> Self {
+        self.codec = K::codec(options.lazy()).encoding(options.encoding);
+        self.options = options;
         self
     }
 }
@@ -111,64 +95,6 @@ impl ListWatch<DynamicObject> {
 }
 
 impl<K> ListWatch<K> {
-    /// Removes `metadata.managedFields` from every object before it is decoded. It is about half of the memory of a
-    /// typical pod. Default: on for [`Lazy`](crate::lazy::Lazy) objects, off for others.
-    #[must_use]
-    #[doc(alias = "TransformStripManagedFields")]
-    pub fn drop_managed_fields(mut self, drop: bool) -> Self {
-        self.drop_managed_fields = drop;
-        self
-    }
-
-    /// The encoding to request. Default: [`Encoding::Auto`].
-    #[must_use]
-    #[doc(alias = "ContentType")]
-    #[doc(alias = "AcceptContentTypes")]
-    pub fn encoding(mut self, encoding: Encoding) -> Self {
-        self.codec = self.codec.encoding(encoding);
-        self
-    }
-
-    /// Requests compressed lists and watch-lists, for slow links to the server. Default: off.
-    ///
-    /// Compression costs CPU on both sides: on a fast network the initial list takes longer with it. Servers compress
-    /// lists over 128 kB and, from 1.37 on, watch-lists. Plain watches are never compressed.
-    #[must_use]
-    #[doc(alias = "DisableCompression")]
-    #[doc(alias = "WatchListCompression")]
-    pub fn gzip(mut self, gzip: bool) -> Self {
-        self.gzip = gzip;
-        self
-    }
-
-    /// The size limit of one object. Larger objects are quarantined, not decoded. Default: 32 MiB.
-    #[must_use]
-    pub fn max_object_size(mut self, bytes: usize) -> Self {
-        self.max_object_size = bytes;
-        self
-    }
-
-    /// The time within which a request must get a connection, whatever the timeout of the client is. Default: 5 s. Raise it
-    /// if refreshing the credentials takes longer, because that counts as connecting.
-    #[must_use]
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
-    }
-
-    /// Sets a hook that adds parameters to every list and watch request.
-    ///
-    /// It cannot change the parameters that drive the informer (`resourceVersion`, `limit`, `watch` and others), nor a
-    /// selector set by the scope: every request then fails with an error that names the parameter. The hook is not
-    /// part of an informer's identity; the [`Scope`] is.
-    #[must_use]
-    #[doc(alias = "TweakListOptionsFunc")]
-    #[doc(alias = "optionsModifier")]
-    pub fn options(mut self, hook: impl Fn(&mut Query) + Send + Sync + 'static) -> Self {
-        self.hook = Some(Arc::new(hook));
-        self
-    }
-
     /// Checks that the scope and the encoding fit the resource.
     ///
     /// # Errors
@@ -226,6 +152,11 @@ impl<K> ListWatch<K> {
         &self.scope
     }
 
+    fn drops_managed_fields(&self) -> bool {
+        let chosen = self.options.drop_managed_fields;
+        chosen.unwrap_or_else(|| self.codec.drops_managed_fields())
+    }
+
     fn text(&self) -> String {
         let metadata = if self.resource.is_metadata_only() {
             "metadata of "
@@ -256,18 +187,19 @@ impl<K> ListWatch<K> {
         let shard = shard.or_else(|| self.scope.selected_shard().cloned());
         let sent = shard.as_ref().filter(|_| self.shard_selector.may_be_sent());
         let mut query = query.restrict_to(sent);
-        let hook = self.hook.as_ref();
+        let hook = self.options.request_hook.as_ref();
+        let drop_managed_fields = self.drops_managed_fields();
         let result = catch_unwind(AssertUnwindSafe(|| hook.map_or((), |hook| hook(&mut query))));
         let expected = self.resource.expected();
         let request = match result {
             Ok(()) => self.check_schema().map_or_else(
                 |error| Err(SourceError::Request(error.to_string())),
                 |()| {
-                    let accept = accept(&self.codec, &expected, self.drop_managed_fields);
-                    query.into_request(&self.resource, &self.scope, &accept, self.gzip)
+                    let accept = accept(&self.codec, &expected, drop_managed_fields);
+                    query.into_request(&self.resource, &self.scope, &accept, self.options.gzip)
                 },
             ),
-            Err(_) => Err(SourceError::Request("the options hook panicked".to_owned())),
+            Err(_) => Err(SourceError::Request("the request hook panicked".to_owned())),
         };
         PreparedRequest {
             client: self.client.clone(),
@@ -277,12 +209,12 @@ impl<K> ListWatch<K> {
             decoding: Decoding {
                 expected,
                 known,
-                drop_managed_fields: self.drop_managed_fields,
-                max_object_size: self.max_object_size,
+                drop_managed_fields,
+                max_object_size: self.options.max_object_size,
                 shard,
             },
             shard_selector: self.shard_selector.clone(),
-            connect_timeout: self.connect_timeout,
+            connect_timeout: self.options.connect_timeout,
         }
     }
 }
@@ -339,11 +271,11 @@ impl<K: Object> ListerWatcher<K> for ListWatch<K> {
             resource: self.resource.clone().metadata_only(),
             scope,
             codec: Codec::<ObjectIdentity>::new(),
-            gzip: false,
-            connect_timeout: self.connect_timeout,
-            drop_managed_fields: true,
-            max_object_size: self.max_object_size,
-            hook: self.hook.clone(),
+            options: SourceOptions {
+                drop_managed_fields: Some(true),
+                gzip: false,
+                ..self.options.clone()
+            },
             shard_selector: self.shard_selector.clone(),
         };
         Some(source.list(request, None))
@@ -462,12 +394,8 @@ impl<K> Clone for ListWatch<K> {
             resource: self.resource.clone(),
             scope: self.scope.clone(),
             codec: self.codec.clone(),
-            drop_managed_fields: self.drop_managed_fields,
-            gzip: self.gzip,
-            max_object_size: self.max_object_size,
-            hook: self.hook.clone(),
+            options: self.options.clone(),
             shard_selector: self.shard_selector.clone(),
-            connect_timeout: self.connect_timeout,
         }
     }
 }

@@ -8,6 +8,7 @@ mod get;
 mod gzip;
 mod identity;
 pub(crate) mod listwatch;
+mod options;
 mod reading;
 mod request;
 mod resource;
@@ -35,6 +36,7 @@ pub use functions::FnSource;
 pub(crate) use get::get;
 pub use identity::ObjectIdentity;
 pub(crate) use listwatch::ListWatch;
+pub use options::{RequestHook, SourceOptions};
 pub use request::Query;
 pub use resource::{KnownResource, ResourceType};
 #[cfg(any(test, feature = "test-util"))]

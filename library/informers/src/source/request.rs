@@ -10,7 +10,7 @@ use super::{ListRequest, SourceError, VersionMatch, WatchRequest};
 use crate::scope::Scope;
 use crate::shard::Shard;
 
-/// The parameters of one list or watch request, as an options hook sees them.
+/// The parameters of one list or watch request, as a request hook sees them.
 ///
 /// A hook may add parameters and may set the selectors if the [`Scope`] does not. What drives the informer
 /// is not its to change: setting one of those makes the request fail, with a sentence that says so.
@@ -57,14 +57,14 @@ impl Query {
         let (name, value) = (name.into(), value.into());
         if RESERVED.contains(&name.as_str()) {
             self.refused.get_or_insert_with(|| {
-                format!("the options hook must not set {name:?}: it belongs to the informer")
+                format!("the request hook must not set {name:?}: it belongs to the informer")
             });
             return;
         }
         match self.pairs.iter().position(|(key, _)| *key == name) {
             Some(index) if index < self.fixed => {
                 self.refused.get_or_insert_with(|| {
-                    format!("the options hook must not set {name:?}: the scope does already")
+                    format!("the request hook must not set {name:?}: the scope does already")
                 });
             }
             Some(index) => {

@@ -1,6 +1,7 @@
 //! Invalid input from outside: always a clear error or a quarantined object, never a panic, a hot loop or an
 //! emptied cache.
 
+use kube_informers::source::SourceOptions;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -272,8 +273,12 @@ async fn an_object_of_20_mb_is_cached_and_one_over_the_limit_is_quarantined() {
         assert_eq!(names(&informer), ["a", "big"]);
 
         let source = kube_informers::ListWatch::<Pod>::new(server.client(), kube_informers::Scope::all());
-        let small = Informer::from_list_watch(source.max_object_size(1 << 20))
-            .configure(|config| config.watch_list = !paged);
+        let options = SourceOptions {
+            max_object_size: 1 << 20,
+            ..Default::default()
+        };
+        let small =
+            Informer::from_list_watch(source.options(options)).configure(|config| config.watch_list = !paged);
         let small = synced(small).await;
         assert_eq!(names(&small), ["a"]);
         let quarantine = small.quarantine();

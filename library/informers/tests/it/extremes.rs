@@ -87,7 +87,9 @@ async fn a_wait_that_cannot_succeed_pends_or_times_out_for_any_duration() {
 #[tokio::test(start_paused = true)]
 async fn resync_periods_may_be_of_any_length() {
     for duration in DURATIONS {
-        let informer = Informer::from_source(script()).resync(duration).start();
+        let informer = Informer::from_source(script())
+            .configure(|config| config.resync = Some(duration))
+            .start();
         let options = HandlerOptions::default().resync(duration);
         informer
             .add_event_handler_with(options, |_: Event<Pod>| {})

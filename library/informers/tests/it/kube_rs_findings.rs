@@ -1,5 +1,6 @@
 //! Ten problems found in kube-runtime 5.0.0, as tests that they do not occur here.
 
+use kube_informers::source::SourceOptions;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -277,7 +278,10 @@ async fn finding_10_one_decoded_object_without_managed_fields_is_shared_by_all_a
     let stored: ConfigMap = server.get("ns", "a").unwrap();
     assert!(stored.metadata.managed_fields.is_some(), "the server sends them");
 
-    let source = ListWatch::<ConfigMap>::new(server.client(), Scope::all()).drop_managed_fields(true);
+    let source = ListWatch::<ConfigMap>::new(server.client(), Scope::all()).options(SourceOptions {
+        drop_managed_fields: Some(true),
+        ..Default::default()
+    });
     let informer = synced(Informer::from_list_watch(source)).await;
     let seen = [(); 2].map(|()| Arc::new(Mutex::new(Vec::new())));
     for seen in &seen {

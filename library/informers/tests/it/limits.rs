@@ -1,5 +1,6 @@
 //! The limits of fetching a collection: bytes, objects, throughput, time. `verify/hostile` has the same over HTTP.
 
+use kube_informers::reflector::StreamEnd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,18 +24,21 @@ async fn first_failure(
     limits: fn(&mut ReflectorConfig),
 ) -> (String, Option<LimitExceeded>, Resume) {
     let (failed, mut failures) = tokio::sync::mpsc::unbounded_channel();
+    let hook = move |end: &StreamEnd<'_>| {
+        if let Some(error) = end.error {
+            let limit = match error {
+                SourceError::Limit(limit) => Some(*limit),
+                _ => None,
+            };
+            failed.send((error.to_string(), limit, end.resume)).ok();
+        }
+    };
     let informer = Informer::from_source(source.clone())
-        .config(config)
-        .configure(limits)
-        .on_stream_end(move |end| {
-            if let Some(error) = end.error {
-                let limit = match error {
-                    SourceError::Limit(limit) => Some(*limit),
-                    _ => None,
-                };
-                failed.send((error.to_string(), limit, end.resume)).ok();
-            }
+        .config(ReflectorConfig {
+            on_stream_end: Some(Arc::new(hook)),
+            ..config
         })
+        .configure(limits)
         .start();
     let first = within(seconds(3 * 3600), failures.recv()).await.unwrap();
     assert!(first.2 == Resume::ListInstead || !informer.has_synced());

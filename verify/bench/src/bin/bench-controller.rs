@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_controller::{Action, Controller, Watch};
-use kube_informers::{Informer, ListWatch, ObjectKey, Scope};
+use kube_informers::source::SourceOptions;
+use kube_informers::{Informer, ObjectKey, Scope};
 use kube_informers_bench::controller::{NoCache, Progress, SOURCES, WORKERS, answer};
 use kube_informers_bench::peer::{self, Meter, Options};
 
@@ -12,8 +13,12 @@ use kube_informers_bench::peer::{self, Meter, Options};
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = Options::from_arguments()?;
     let client = kube::Client::try_from(options.config().await?)?;
-    let source = ListWatch::<ConfigMap>::new(client.clone(), Scope::all().labels(SOURCES)?);
-    let sources = Informer::from_list_watch(source.drop_managed_fields(true)).start();
+    let sources = Informer::<ConfigMap>::scoped(client.clone(), Scope::all().labels(SOURCES)?)
+        .source(SourceOptions {
+            drop_managed_fields: Some(true),
+            ..Default::default()
+        })?
+        .start();
     sources.synced().await?;
     let store = sources.store();
     let progress = Arc::new(Progress::new(store.len()));

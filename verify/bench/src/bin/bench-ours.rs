@@ -1,5 +1,6 @@
 //! The peer with this library: an informer in one of its forms, with one handler and one index.
 
+use kube_informers::source::SourceOptions;
 use std::borrow::Cow;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -249,18 +250,25 @@ where
     K: Read + DeserializeOwned + Resource<DynamicType = ()>,
 {
     let scope = Scope::all();
-    let packed = |validate| ListWatch::<Lazy<K>>::new(client.clone(), scope.clone()).validate(validate);
     match options.form {
         Form::Typed => run(ListWatch::<K>::new(client, scope), options).await,
-        Form::Packed => run(packed(Validate::OnAccess), options).await,
-        Form::PackedOnArrival => run(packed(Validate::OnArrival), options).await,
-        Form::Compressed => run(packed(Validate::OnAccess).compressed(true), options).await,
+        Form::Packed | Form::PackedOnArrival | Form::Compressed => {
+            run(ListWatch::<Lazy<K>>::new(client, scope), options).await
+        }
         form => Err(format!("{} has no form {}", options.kind, form.argument()).into()),
     }
 }
 
 async fn run<K: Read>(source: ListWatch<K>, options: &Options) -> Result<(), Error> {
-    let source = source.drop_managed_fields(options.drop_managed_fields);
+    let source = source.options(SourceOptions {
+        drop_managed_fields: Some(options.drop_managed_fields),
+        validate: match options.form {
+            Form::PackedOnArrival => Validate::OnArrival,
+            _ => Validate::OnAccess,
+        },
+        compressed: matches!(options.form, Form::Compressed),
+        ..Default::default()
+    });
     let pods = Informer::from_list_watch(source).start();
     let by_node = pods.add_index("node", |pod: &K| pod.node())?;
     let meter = Arc::new(Meter::default());

@@ -3,9 +3,13 @@
 //!
 //! It stops when its standard input ends, and then prints the objects in its store, one per line.
 
+use kube_informers::reflector::ReflectorConfig;
+use kube_informers::reflector::StreamEnd;
+use kube_informers::source::SourceOptions;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -148,14 +152,18 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     let client = kube::Client::try_from(config)?;
     let resource = resource(&client, &options.resource).await?;
-    let mut builder = Informer::dynamic(client, &resource, options.scope()?)
-        .configure(|config| config.watch_list = !options.no_watch_list)
-        .encoding(options.encoding)?
-        .on_stream_end(|end| eprintln!("{end:?}"));
-    if let Some(period) = options.resync {
-        builder = builder.resync(period);
-    }
-    let (informer, task) = builder.build();
+    let (informer, task) = Informer::dynamic(client, &resource, options.scope()?)
+        .source(SourceOptions {
+            encoding: options.encoding,
+            ..Default::default()
+        })?
+        .config(ReflectorConfig {
+            watch_list: !options.no_watch_list,
+            resync: options.resync,
+            on_stream_end: Some(Arc::new(|end: &StreamEnd<'_>| eprintln!("{end:?}"))),
+            ..Default::default()
+        })
+        .build();
     let registration = informer.add_event_handler(|event: Event<DynamicObject>| print(&line(&event)))?;
     let announce_sync = async {
         if registration.synced().await.is_ok() {

@@ -1,14 +1,15 @@
 //! Every scenario for the library, against an informer. In process and on the paused clock: hours of hostility take
 //! seconds, and the amount of data is bounded by small limits.
 
+use kube_informers::reflector::StreamEnd;
+use kube_informers::source::SourceOptions;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_hostile::{Audience, HostileServer, Scenario};
-use kube_informers::ListWatch;
 use kube_informers::reflector::{Operation, ReflectorStats, Resume};
-use kube_informers::{Event, Informer, Scope};
+use kube_informers::{Event, Informer};
 use tokio::sync::Notify;
 
 /// Small, so that endless responses end soon.
@@ -92,26 +93,31 @@ async fn run(scenario: &'static Scenario) -> Run {
     let failed = Arc::new(Notify::new());
     let (collected, list_failed) = (errors.clone(), failed.clone());
     // Only the scenario about compression may compress.
-    let source =
-        ListWatch::<Pod>::new(server.client(), Scope::namespace("shop")).gzip(scenario.name == "gzip-bomb");
-    let informer = Informer::from_list_watch(source)
+    let source = SourceOptions {
+        gzip: scenario.name == "gzip-bomb",
+        ..Default::default()
+    };
+    let hook = move |end: &StreamEnd<'_>| {
+        let Some(error) = end.error else { return };
+        let mut errors = collected.lock().unwrap();
+        match end.operation {
+            Operation::WatchList if end.resume == Resume::ListInstead => errors.0.push(error.to_string()),
+            Operation::Watch => {}
+            _ => {
+                errors.1.push(error.to_string());
+                list_failed.notify_one();
+            }
+        }
+    };
+    let informer = Informer::<Pod>::namespaced(server.client(), "shop")
+        .source(source)
+        .unwrap()
         .configure(|config| {
+            config.on_stream_end = Some(Arc::new(hook));
             config.limits.objects = Some(OBJECTS);
             // One object that is larger than the limit of an object must not exceed that of a list.
             if scenario.name != "oversized-object" {
                 config.limits.wasted_bytes = WASTED;
-            }
-        })
-        .on_stream_end(move |end| {
-            let Some(error) = end.error else { return };
-            let mut errors = collected.lock().unwrap();
-            match end.operation {
-                Operation::WatchList if end.resume == Resume::ListInstead => errors.0.push(error.to_string()),
-                Operation::Watch => {}
-                _ => {
-                    errors.1.push(error.to_string());
-                    list_failed.notify_one();
-                }
             }
         })
         .start();

@@ -58,7 +58,7 @@ fn limits() -> String {
     let rows = [
         (
             "one object",
-            "`ListWatch::max_object_size`",
+            "`SourceOptions::max_object_size`",
             "32 MiB".to_owned(),
             "the object is quarantined; counted in `unreadable`",
         ),
@@ -118,7 +118,7 @@ fn limits() -> String {
         ),
         (
             "establishing a connection",
-            "`ListWatch::connect_timeout`",
+            "`SourceOptions::connect_timeout`",
             "5 s".to_owned(),
             "the request is ended and retried; counted in `errors[\"transport\"]`",
         ),

@@ -1,7 +1,9 @@
 //! Every endpoint that no client can use, against an informer: the error names the innermost cause and the usual fix, and
 //! its `source()` chain leads to the cause.
 
+use kube_informers::reflector::StreamEnd;
 use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -33,11 +35,12 @@ async fn transport_errors_name_the_innermost_cause_and_the_usual_fix() {
         config.root_cert = open.authority_der().map(|authority| vec![authority]);
         let client = kube::Client::try_from(config).unwrap();
         let (failed, mut failures) = mpsc::unbounded_channel();
+        let hook = move |end: &StreamEnd<'_>| {
+            // The receiver is gone when the test is over.
+            failed.send(end.error.map(ToString::to_string)).ok();
+        };
         let informer = Informer::<Pod>::namespaced(client, "shop")
-            .on_stream_end(move |end| {
-                // The receiver is gone when the test is over.
-                failed.send(end.error.map(ToString::to_string)).ok();
-            })
+            .configure(|config| config.on_stream_end = Some(Arc::new(hook)))
             .start();
 
         let failure = timeout(DEADLINE, failures.recv()).await.unwrap();

@@ -1,10 +1,12 @@
 //! Options of a factory.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube_informers::Scope;
 use kube_informers::handler::HandlerOptions;
-use kube_informers::source::Encoding;
+use kube_informers::source::{Encoding, Query, SourceOptions};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, config_map, pod};
 
@@ -81,8 +83,13 @@ async fn name_hook_and_managed_fields_reach_every_informer() {
     server.create(cart);
     let factory = builder(&server)
         .name("till")
-        .drop_managed_fields(true)
-        .options(|query| query.set("fieldValidation", "Ignore"))
+        .source(SourceOptions {
+            drop_managed_fields: Some(true),
+            request_hook: Some(Arc::new(|query: &mut Query| {
+                query.set("fieldValidation", "Ignore")
+            })),
+            ..Default::default()
+        })
         .build();
     let pods = factory.informer::<Pod>();
     let maps = factory.informer::<ConfigMap>();
@@ -150,7 +157,12 @@ async fn selectors_of_the_factory_are_checked_when_it_is_built() {
 async fn protobuf_of_a_kind_without_a_schema_is_an_error_in_the_log_when_the_informer_is_built() {
     let (logs, _capture) = CapturedLogs::of_this_thread(tracing::Level::ERROR);
     let server = TestServer::new();
-    let factory = builder(&server).encoding(Encoding::Protobuf).build();
+    let factory = builder(&server)
+        .source(SourceOptions {
+            encoding: Encoding::Protobuf,
+            ..Default::default()
+        })
+        .build();
 
     let pods = factory.informer::<Pod>();
     assert_eq!(logs.text(), "");

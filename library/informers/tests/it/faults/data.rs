@@ -1,5 +1,6 @@
 //! F07, F08, F12, F33, F35 and F36: what handlers and readers receive.
 
+use kube_informers::source::SourceOptions;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -180,7 +181,10 @@ async fn f36_an_oversized_object_is_quarantined_and_the_rest_is_served() {
         server.create(pod("ns", name));
     }
     server.poison("pods", "ns/big", Poison::Huge(3 << 20));
-    let source = ListWatch::<Pod>::new(server.client(), Scope::all()).max_object_size(1 << 20);
+    let source = ListWatch::<Pod>::new(server.client(), Scope::all()).options(SourceOptions {
+        max_object_size: 1 << 20,
+        ..Default::default()
+    });
     let informer = synced(Informer::from_list_watch(source)).await;
     assert_eq!(names(&informer), ["a", "c"]);
     assert_eq!(informer.quarantine()[0].key.as_str(), "ns/big");

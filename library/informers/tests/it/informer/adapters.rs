@@ -127,7 +127,7 @@ async fn the_resync_period_can_be_set_by_the_configuration() {
         (
             pods(&server)
                 .configure(|config| config.resync = Some(secs(10)))
-                .resync(secs(20)),
+                .configure(|config| config.resync = Some(secs(20))),
             1,
         ),
     ] {

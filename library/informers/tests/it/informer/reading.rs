@@ -171,7 +171,7 @@ async fn waiting_for_a_version_before_the_first_list_works_too() {
 async fn resyncs_are_per_handler_and_exact() {
     let server = TestServer::new();
     server.create(pod("ns", "a"));
-    let informer = synced(pods(&server).resync(secs(100))).await;
+    let informer = synced(pods(&server).configure(|config| config.resync = Some(secs(100)))).await;
     let (default, own, never) = (Log::new(), Log::new(), Log::new());
     informer.add_event_handler(default.handler()).unwrap();
     let often = HandlerOptions::default().resync(secs(10));

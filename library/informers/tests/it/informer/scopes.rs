@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::error::WaitError;
+use kube_informers::source::SourceOptions;
 use kube_informers::{Informer, Scope};
 use kube_testserver::builders::pod;
 use kube_testserver::{Fault, RequestMatcher, TestServer};
@@ -186,7 +187,11 @@ async fn managed_fields_are_dropped_on_request() {
     server.create(with_fields);
 
     let kept = synced(Informer::<Pod>::all(server.client())).await;
-    let dropped = synced(Informer::<Pod>::all(server.client()).drop_managed_fields(true)).await;
+    let options = SourceOptions {
+        drop_managed_fields: Some(true),
+        ..Default::default()
+    };
+    let dropped = synced(Informer::<Pod>::all(server.client()).source(options).unwrap()).await;
 
     let fields = |informer: &Informer<Pod>| {
         informer

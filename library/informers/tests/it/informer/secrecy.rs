@@ -1,5 +1,6 @@
 //! Logs, errors and `Debug` never show the content of objects, nor credentials.
 
+use kube_informers::reflector::StreamEnd;
 use std::sync::Arc;
 
 use k8s_openapi::ByteString;
@@ -56,7 +57,10 @@ async fn through_everything(texts: Arc<Mutex<Vec<String>>>) {
                 );
                 Ok(Some(object))
             })
-            .on_stream_end(move |end| ends.lock().push(format!("{end} {end:?}")));
+            .configure(|config| {
+                let hook = move |end: &StreamEnd<'_>| ends.lock().push(format!("{end} {end:?}"));
+                config.on_stream_end = Some(Arc::new(hook));
+            });
         let informer = synced(informer).await;
         let events = texts.clone();
         informer

@@ -140,10 +140,11 @@ async fn stream_end_hook_receives_every_end_and_what_follows() {
     let server = TestServer::new();
     let ends = Arc::new(Mutex::new(Vec::new()));
     let log = ends.clone();
-    let builder = pods(&server).on_stream_end(move |end: &StreamEnd<'_>| {
+    let hook = move |end: &StreamEnd<'_>| {
         let error = end.error.map(|error| error.class());
         log.lock().push((end.operation, error, end.resume));
-    });
+    };
+    let builder = pods(&server).configure(|config| config.on_stream_end = Some(Arc::new(hook)));
     server.fault(RequestMatcher::watch_list("pods"), Fault::refuse_watch_list());
     server.fault(RequestMatcher::list("pods"), Fault::status(500));
     let informer = synced(builder).await;
@@ -183,7 +184,9 @@ async fn stream_end_hook_receives_every_end_and_what_follows() {
 #[tokio::test(start_paused = true)]
 async fn panicking_hook_does_not_affect_the_informer() {
     let server = TestServer::new();
-    let informer = synced(pods(&server).on_stream_end(|_| panic!("on purpose"))).await;
+    let hook = |_: &StreamEnd<'_>| panic!("on purpose");
+    let builder = pods(&server).configure(|config| config.on_stream_end = Some(Arc::new(hook)));
+    let informer = synced(builder).await;
     server.break_watches();
     server.create(pod("ns", "a"));
     wait_for("the watch continues", || informer.store().len() == 1).await;

@@ -13,7 +13,7 @@ use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, pod, replica_set};
 use serde_json::{Value, json};
 
-use super::{ENCODINGS, lazy_pods};
+use super::{ENCODINGS, encoded_as, lazy_pods};
 use crate::support::*;
 
 fn on_node(namespace: &str, name: &str, node: &str) -> Pod {
@@ -29,7 +29,7 @@ async fn a_lazy_informer_caches_what_a_typed_one_does() {
         let set: ReplicaSet = server.create(replica_set("ns", "set"));
         server.create(on_node("ns", "a", "n1").owner(&set));
         server.create(on_node("ns", "b", "n2"));
-        let typed = synced(pods(&server).encoding(encoding).unwrap()).await;
+        let typed = synced(pods(&server).source(encoded_as(encoding)).unwrap()).await;
         let informer = synced(lazy_pods(&server, encoding)).await;
         let log = Log::new();
         informer.add_event_handler(log.handler()).unwrap();
@@ -222,7 +222,8 @@ async fn a_lazy_informer_keeps_its_shard() {
     let half = Shard::new(ShardField::Uid, ShardRange::ALL.split(2)[..1].to_vec());
     for encoding in ENCODINGS {
         let scope = Scope::all().shard(half.clone());
-        let source = ListWatch::<Lazy<Pod>>::new(server.client(), scope.clone()).encoding(encoding);
+        let source =
+            ListWatch::<Lazy<Pod>>::new(server.client(), scope.clone()).options(encoded_as(encoding));
         let lazy = synced(Informer::from_list_watch(source)).await;
         let typed = synced(Informer::<Pod>::scoped(server.client(), scope)).await;
         assert_eq!(cached(&lazy), cached(&typed));

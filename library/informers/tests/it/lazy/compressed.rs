@@ -1,5 +1,6 @@
 //! Objects that are compressed against similar ones.
 
+use kube_informers::source::SourceOptions;
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
@@ -11,7 +12,7 @@ use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, pod, replica_set};
 use serde_json::json;
 
-use super::ENCODINGS;
+use super::{ENCODINGS, encoded_as};
 use crate::support::*;
 
 /// A pod of about 2 kB, of which its siblings share most.
@@ -34,9 +35,10 @@ fn replica(name: &str, set: &ReplicaSet) -> Pod {
 }
 
 async fn informer(server: &TestServer, encoding: Encoding, compressed: bool) -> Informer<Lazy<Pod>> {
-    let source = ListWatch::<Lazy<Pod>>::new(server.client(), Scope::all())
-        .encoding(encoding)
-        .compressed(compressed);
+    let source = ListWatch::<Lazy<Pod>>::new(server.client(), Scope::all()).options(SourceOptions {
+        compressed,
+        ..encoded_as(encoding)
+    });
     synced(Informer::from_list_watch(source)).await
 }
 
@@ -161,10 +163,12 @@ async fn a_transform_sees_the_whole_object_and_its_result_is_compressed() {
         server.create(replica(&format!("web-{number}"), &set));
     }
     for encoding in ENCODINGS {
-        let source = ListWatch::<Lazy<Pod>>::new(server.client(), Scope::all())
-            .encoding(encoding)
-            .compressed(true);
-        let informer = Informer::from_list_watch(source).try_transform(|mut pod| {
+        let options = SourceOptions {
+            compressed: true,
+            ..encoded_as(encoding)
+        };
+        let informer = Informer::<Lazy<Pod>>::all(server.client()).source(options);
+        let informer = informer.unwrap().try_transform(|mut pod| {
             pod.attach(pod.text("spec.nodeName")?.unwrap_or_default().as_bytes());
             pod.set("spec.nodeName", json!("hidden"))?;
             Ok(Some(pod))

@@ -1,5 +1,6 @@
 //! Decoded objects: shared by the handlers of an event, freed with it, kept by an optional cache.
 
+use kube_informers::source::SourceOptions;
 use std::sync::{Arc, Weak};
 
 use k8s_openapi::api::core::v1::Pod;
@@ -135,8 +136,10 @@ async fn outside_of_events_every_access_decodes_unless_a_cache_is_switched_on() 
     assert!(!Arc::ptr_eq(&object.get().unwrap(), &object.get().unwrap()));
 
     let size = size_of::<Pod>() + 10 * object.bytes().len();
-    let source =
-        ListWatch::<Lazy<Pod>>::new(server.client(), Scope::all()).decoded_cache(2 * size + size / 2);
+    let source = ListWatch::<Lazy<Pod>>::new(server.client(), Scope::all()).options(SourceOptions {
+        decoded_cache: 2 * size + size / 2,
+        ..Default::default()
+    });
     let informer = synced(Informer::from_list_watch(source)).await;
     let get = |name: &str| informer.store().get(("ns", name)).unwrap().get().unwrap();
     let (a, b) = (get("a"), get("b"));

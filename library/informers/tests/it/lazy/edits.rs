@@ -6,12 +6,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube_informers::error::LazyError;
 use kube_informers::lazy::Lazy;
 use kube_informers::source::Encoding;
+use kube_informers::source::SourceOptions;
 use kube_informers::{Informer, ListWatch, Object, Scope};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{pod, secret};
 use serde_json::{Value, json};
 
-use super::{ENCODINGS, lazy_pods};
+use super::{ENCODINGS, encoded_as, lazy_pods};
 use crate::support::*;
 
 /// Replaces the values of a Secret by their length.
@@ -36,7 +37,8 @@ async fn secret_values_are_redacted_before_they_are_held() {
         let value = ByteString(b"canary".to_vec());
         object.data = Some([("password".to_owned(), value)].into());
         server.create(object);
-        let source = ListWatch::<Lazy<Secret>>::new(server.client(), Scope::all()).encoding(encoding);
+        let source =
+            ListWatch::<Lazy<Secret>>::new(server.client(), Scope::all()).options(encoded_as(encoding));
         let informer = synced(Informer::from_list_watch(source).try_transform(redact)).await;
 
         let object = informer.store().get("ns/token").unwrap();
@@ -67,9 +69,10 @@ async fn a_summary_of_managed_fields_is_attached_before_they_are_cut() {
             },
             "spec": {"containers": [{"name": "main", "image": "i"}]},
         })]);
-        let source = ListWatch::<Lazy<Pod>>::new(server.client(), Scope::all())
-            .encoding(encoding)
-            .drop_managed_fields(false);
+        let source = ListWatch::<Lazy<Pod>>::new(server.client(), Scope::all()).options(SourceOptions {
+            drop_managed_fields: Some(false),
+            ..encoded_as(encoding)
+        });
         let informer = Informer::from_list_watch(source).try_transform(|mut pod| {
             let managers = match pod.path("metadata.managedFields")? {
                 Some(entries) => entries.deserialize::<Vec<ManagedFieldsEntry>>()?,

@@ -4,17 +4,20 @@ use k8s_openapi::api::core::v1::Pod;
 use kube_informers::error::LazyError;
 use kube_informers::lazy::Lazy;
 use kube_informers::lazy::Validate;
-use kube_informers::source::Encoding;
-use kube_informers::{Informer, ListWatch, Object, Scope};
+use kube_informers::source::{Encoding, SourceOptions};
+use kube_informers::{Informer, Object};
 use kube_testserver::builders::pod;
 use kube_testserver::{Poison, TestServer};
 
-use super::lazy_pods;
+use super::{encoded_as, lazy_pods};
 use crate::support::*;
 
 async fn on_access(server: &TestServer) -> Informer<Lazy<Pod>> {
-    let source = ListWatch::<Lazy<Pod>>::new(server.client(), Scope::all()).validate(Validate::OnAccess);
-    synced(Informer::from_list_watch(source.encoding(Encoding::Json))).await
+    let options = SourceOptions {
+        validate: Validate::OnAccess,
+        ..encoded_as(Encoding::Json)
+    };
+    synced(Informer::all(server.client()).source(options).unwrap()).await
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
 //! A reflector that fills a store.
 
+use kube_informers::reflector::ReflectorConfig;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -261,9 +262,12 @@ async fn errors_and_panics_of_a_users_store_cost_one_change() {
             .hang(),
     );
     let store = Arc::new(Versions::default());
-    let reflector = Reflector::new(source, StoreTarget(store.clone())).config(list_first());
+    let reflector = Reflector::new(source, StoreTarget(store.clone())).config(ReflectorConfig {
+        resync: Some(seconds(60)),
+        ..list_first()
+    });
 
-    while_running(reflector.resync(seconds(60)), async |handle| {
+    while_running(reflector, async |handle| {
         wait_for("a resync", || *store.resyncs.lock().unwrap() == 1).await;
         let pods = store.pods.lock().unwrap().clone();
         assert_eq!(pods, BTreeMap::from([(ObjectKey::cluster("b"), "4".to_owned())]));

@@ -1,5 +1,7 @@
 //! shared_informer_test.go: one informer and its handlers.
 
+use kube_informers::reflector::ReflectorConfig;
+use kube_informers::reflector::StreamEnd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,7 +108,9 @@ async fn index_accepts_and_returns_typed_objects() {
 #[tokio::test(start_paused = true)]
 async fn each_handler_resyncs_at_its_own_period() {
     let script = source(&["pod1", "pod2"]);
-    let (informer, task) = Informer::from_source(script).resync(seconds(1)).build();
+    let (informer, task) = Informer::from_source(script)
+        .configure(|config| config.resync = Some(seconds(1)))
+        .build();
     let periods = [Duration::ZERO, seconds(2), seconds(3)];
     let logs = periods.map(|period| {
         let log = Delivered::new();
@@ -210,10 +214,12 @@ async fn denied_list_reaches_the_stream_end_hook_at_once() {
     let log = Delivered::new();
     let hook = log.clone();
     let informer = Informer::from_source(script.clone())
-        .config(list_first())
-        .on_stream_end(move |end| {
-            assert_eq!(end.resume, Resume::RetrySync);
-            hook.note(end.error.map(ToString::to_string).unwrap_or_default());
+        .config(ReflectorConfig {
+            on_stream_end: Some(Arc::new(move |end: &StreamEnd<'_>| {
+                assert_eq!(end.resume, Resume::RetrySync);
+                hook.note(end.error.map(ToString::to_string).unwrap_or_default());
+            })),
+            ..list_first()
         })
         .start();
     let started = Instant::now();

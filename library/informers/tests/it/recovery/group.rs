@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, Secret, Service};
-use kube_informers::reflector::{Jitter, RecoveryGroup, ReflectorState};
+use kube_informers::reflector::{Jitter, RecoveryGroup, ReflectorConfig, ReflectorState};
 use kube_informers::{Informer, Object, Scope, SharedInformerFactory};
 use kube_testserver::builders::pod;
 use kube_testserver::{Fault, RequestMatcher, TestServer, Verb};
@@ -16,12 +16,13 @@ async fn when_one_informer_reaches_the_server_the_others_retry() {
     for together in [true, false] {
         let server = TestServer::new();
         let group = RecoveryGroup::new();
-        let quick = synced(pods(&server).recovery(group.clone())).await;
+        let quick = synced(pods(&server).configure(|config| config.recovery = Some(group.clone()))).await;
         let slow = pods(&server).configure(|config| {
             config.backoff.max = minutes(60);
             config.max_unreachable_delay = minutes(60);
+            config.recovery = together.then_some(group);
         });
-        let slow = synced(if together { slow.recovery(group) } else { slow }).await;
+        let slow = synced(slow).await;
 
         server.refuse_connections(true);
         server.break_watches();
@@ -48,7 +49,10 @@ fn loads(server: &TestServer) -> Vec<Duration> {
 
 fn factory(server: &TestServer) -> SharedInformerFactory {
     SharedInformerFactory::builder(server.client())
-        .configure(|config| config.jitter = Jitter::Seeded(7))
+        .config(ReflectorConfig {
+            jitter: Jitter::Seeded(7),
+            ..Default::default()
+        })
         .build()
 }
 

@@ -61,11 +61,8 @@ async fn watches_that_break_together_resume_within_five_seconds_but_not_at_once(
             let informers: Vec<Informer<Pod>> = (0..INFORMERS)
                 .map(|number| {
                     let builder = Informer::<Pod>::namespaced(server.client(), &namespace(number));
-                    match together {
-                        true => builder.recovery(group.clone()),
-                        false => builder,
-                    }
-                    .start()
+                    let group = together.then(|| group.clone());
+                    builder.configure(|config| config.recovery = group).start()
                 })
                 .collect();
             for informer in &informers {

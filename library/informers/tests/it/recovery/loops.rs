@@ -1,5 +1,6 @@
 //! Servers that would send a naive client into a loop of requests.
 
+use kube_informers::reflector::StreamEnd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,7 +80,9 @@ async fn requests(
     let ends = Arc::new(Mutex::new(String::new()));
     let log = ends.clone();
     let informer = configure(Informer::from_source(server))
-        .on_stream_end(move |end| *log.lock() = end.to_string())
+        .configure(|config| {
+            config.on_stream_end = Some(Arc::new(move |end: &StreamEnd<'_>| *log.lock() = end.to_string()));
+        })
         .start();
     pass(minutes(15)).await;
     let stats = informer.stats().members[0].reflector.clone();

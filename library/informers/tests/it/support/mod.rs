@@ -79,16 +79,18 @@ pub fn broken() -> SourceError {
 
 /// No jitter and no watch-lists: list, then watch.
 pub fn list_first() -> ReflectorConfig {
-    let mut config = watch_list_first();
-    config.watch_list = false;
-    config
+    ReflectorConfig {
+        watch_list: false,
+        ..watch_list_first()
+    }
 }
 
 /// No jitter: a watch-list if the source supports it.
 pub fn watch_list_first() -> ReflectorConfig {
-    let mut config = ReflectorConfig::default();
-    config.jitter = Jitter::None;
-    config
+    ReflectorConfig {
+        jitter: Jitter::None,
+        ..Default::default()
+    }
 }
 
 /// The end of a list or watch, as passed to the hook.
@@ -136,26 +138,19 @@ pub async fn reflect<T>(
     sink: &Sink,
     test: impl AsyncFnOnce(&Reflected) -> T,
 ) -> T {
-    reflect_with(source, sink, |reflector| reflector.config(config), test).await
-}
-
-/// Like `reflect`, for any reflector.
-pub async fn reflect_with<T>(
-    source: &Recorded,
-    sink: &Sink,
-    build: impl FnOnce(Reflector<Pod>) -> Reflector<Pod>,
-    test: impl AsyncFnOnce(&Reflected) -> T,
-) -> T {
     let tasks = Tasks::now();
     let ends = Arc::new(Mutex::new(Vec::new()));
     let log = ends.clone();
-    let reflector = build(Reflector::new(source.clone(), sink.clone()));
-    let reflector = reflector.on_stream_end(move |end: &StreamEnd<'_>| {
+    let hook = move |end: &StreamEnd<'_>| {
         log.lock().unwrap().push(End {
             text: end.to_string(),
             resume: end.resume,
             pause: end.pause,
         });
+    };
+    let reflector = Reflector::new(source.clone(), sink.clone()).config(ReflectorConfig {
+        on_stream_end: Some(Arc::new(hook)),
+        ..config
     });
     let reflected = Reflected {
         source: source.clone(),

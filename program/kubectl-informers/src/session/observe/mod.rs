@@ -6,9 +6,10 @@ mod note;
 mod outage;
 mod view;
 
+use kube_informers::reflector::StreamEnd;
+use kube_informers::source::SourceOptions;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use kube_informers::handler::HandlerOptions;
 use kube_informers::lazy::Validate;
@@ -35,9 +36,6 @@ use outage::Outages;
 pub use contact::Health;
 pub use note::{Note, NoteText};
 pub use view::{InformerView, Progress};
-
-/// How long establishing a connection may take, as by default in the library.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An informer and the task that reads from it.
 pub struct Observed {
@@ -106,12 +104,16 @@ impl Observed {
         let namespaces: Option<Vec<String>> = scope
             .selected_namespaces()
             .map(|namespaces| namespaces.iter().cloned().collect());
+        let options = SourceOptions::default();
         let list_watch = ListWatch::<Item>::projected(observing.client.clone(), kind.resource_type(), scope)
-            // The transform reads them for the authors of changes, and cuts them.
-            .drop_managed_fields(false)
-            // The transform decodes every object once, after it has cut it.
-            .validate(Validate::OnAccess)
-            .connect_timeout(observing.limits.at_most(CONNECT_TIMEOUT));
+            .options(SourceOptions {
+                // The transform reads them for the authors of changes, and cuts them.
+                drop_managed_fields: Some(false),
+                // The transform decodes every object once, after it has cut it.
+                validate: Validate::OnAccess,
+                connect_timeout: observing.limits.at_most(options.connect_timeout),
+                ..options
+            });
         for member in list_watch.clone().members() {
             member.check().map_err(Failure::error)?;
         }
@@ -136,9 +138,11 @@ impl Observed {
         let (admitted, redaction) = (kind.clone(), observing.redaction.clone());
         let (managed_fields, limits) = (observing.show_noise, observing.limits);
         let (informer, reflecting) = Informer::from_sources(sources)
-            .configure(|config| limits.apply(config))
+            .configure(|config| {
+                limits.apply(config);
+                config.on_stream_end = Some(Arc::new(move |end: &StreamEnd<'_>| hook.ended(end)));
+            })
             .try_transform(move |item| admit(item, &admitted, &redaction, managed_fields))
-            .on_stream_end(move |end| hook.ended(end))
             .build();
         let follow = Follow {
             kind: kind.clone(),

@@ -2,6 +2,7 @@
 
 mod samples;
 
+use kube_informers::source::SourceOptions;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -185,7 +186,7 @@ async fn metadata_of_a_custom_kind_comes_as_protobuf(server: &Server) -> Outcome
     let metadata = ResourceType::from(&resource).metadata_only();
     let source =
         ListWatch::<PartialObjectMeta<DynamicObject>>::projected(client.clone(), metadata, Scope::all());
-    let informer = Informer::from_list_watch(source.encoding(Encoding::Protobuf)).start();
+    let informer = Informer::from_list_watch(source.options(encoded_as(Encoding::Protobuf))).start();
     informer.synced().await?;
     let cached = informer.store().get((namespace.name.as_str(), "one"));
     assert!(cached.is_some_and(|gadget| gadget.metadata.uid.is_some()));
@@ -214,6 +215,13 @@ async fn informers_of_both_encodings_hold_equal_objects(server: &Server) -> Outc
     Ok(())
 }
 
+fn encoded_as(encoding: Encoding) -> SourceOptions {
+    SourceOptions {
+        encoding,
+        ..Default::default()
+    }
+}
+
 /// Creates an object while two informers run, and compares what they hold.
 async fn equal_in_both_encodings<K>(client: &Client, namespace: &str, object: K) -> Outcome
 where
@@ -222,7 +230,7 @@ where
 {
     let informer = |encoding| {
         let source = ListWatch::<K>::new(client.clone(), Scope::namespace(namespace));
-        Informer::from_list_watch(source.encoding(encoding)).start()
+        Informer::from_list_watch(source.options(encoded_as(encoding))).start()
     };
     let (json, protobuf) = (informer(Encoding::Json), informer(Encoding::Protobuf));
     json.synced_within(TIMEOUT).await?;
@@ -332,9 +340,10 @@ async fn compressed_watch_list_delivers_every_event(server: &Server) -> Outcome 
 
     for encoding in [Encoding::Json, Encoding::Protobuf] {
         let scope = Scope::namespace(&namespace.name).labels("even")?;
-        let source = ListWatch::<ConfigMap>::new(client.clone(), scope)
-            .gzip(true)
-            .encoding(encoding);
+        let source = ListWatch::<ConfigMap>::new(client.clone(), scope).options(SourceOptions {
+            gzip: true,
+            ..encoded_as(encoding)
+        });
         let observed = Observed::synced(Informer::from_list_watch(source)).await?;
         let selection = ListParams::default().labels("even");
         observed

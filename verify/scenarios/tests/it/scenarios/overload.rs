@@ -1,5 +1,7 @@
 //! An overloaded server that refuses requests.
 
+use kube_informers::reflector::ReflectorConfig;
+use kube_informers::reflector::StreamEnd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -40,27 +42,28 @@ async fn requests_rejected_with_retry_after_are_retried_until_they_succeed(serve
     let refusals: Arc<Mutex<Vec<Refusal>>> = Arc::default();
     let noted = refusals.clone();
     // Lists, because watches are not limited; in pages, because each page may be refused.
-    let informer = Informer::<ConfigMap>::namespaced(user.clone(), &namespace.name)
-        .configure(|config| {
-            config.watch_list = false;
-            config.page_size = Some(100);
-        })
-        .on_stream_end(move |end| {
-            if let Some(error) = end
-                .error
-                .and_then(|error| error.api())
-                .filter(|error| error.code == 429)
-            {
-                noted
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(Refusal {
-                        message: error.message.clone(),
-                        retry_after: error.retry_after,
-                        pause: end.pause,
-                    });
-            }
-        });
+    let hook = move |end: &StreamEnd<'_>| {
+        if let Some(error) = end
+            .error
+            .and_then(|error| error.api())
+            .filter(|error| error.code == 429)
+        {
+            noted
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(Refusal {
+                    message: error.message.clone(),
+                    retry_after: error.retry_after,
+                    pause: end.pause,
+                });
+        }
+    };
+    let informer = Informer::<ConfigMap>::namespaced(user.clone(), &namespace.name).config(ReflectorConfig {
+        watch_list: false,
+        page_size: Some(100),
+        on_stream_end: Some(Arc::new(hook)),
+        ..Default::default()
+    });
     let observed = {
         let path = format!("/api/v1/namespaces/{}/configmaps", namespace.name);
         let _load = overload(server, &user, &path);

@@ -7,6 +7,13 @@ use flate2::write::GzEncoder;
 
 use super::*;
 
+fn gzipped(client: &kube::Client) -> ListWatch<Pod> {
+    pods_of(client).options(SourceOptions {
+        gzip: true,
+        ..Default::default()
+    })
+}
+
 fn member(text: &str) -> Bytes {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(text.as_bytes()).unwrap();
@@ -43,7 +50,7 @@ async fn a_compressed_list_is_read_if_it_was_requested() {
         compressed(vec![Ok(first), Ok(Bytes::new()), Ok(rest)])
     });
 
-    let lines = list(&pods_of(&client).gzip(true)).await;
+    let lines = list(&gzipped(&client)).await;
     assert_eq!(seen.header("accept-encoding").as_deref(), Some("gzip"));
     let objects: Vec<_> = lines
         .iter()
@@ -68,7 +75,7 @@ async fn events_of_a_compressed_watch_list_do_not_wait_for_the_next_member() {
         compressed(vec![Ok(whole), Ok(cut), Err("the connection broke".into())])
     });
 
-    let lines = watch_list(&pods_of(&client).gzip(true)).await;
+    let lines = watch_list(&gzipped(&client)).await;
 
     assert_eq!(seen.header("accept-encoding").as_deref(), Some("gzip"));
     // The last event is complete although the end of its member is missing.
@@ -87,7 +94,7 @@ async fn a_corrupt_or_truncated_body_is_an_error() {
         Bytes::from_static(b"not gzip at all"),
     ] {
         let (client, _) = client(move || compressed(vec![Ok(broken.clone())]));
-        let lines = list(&pods_of(&client).gzip(true)).await;
+        let lines = list(&gzipped(&client)).await;
         assert_eq!(
             lines.last().unwrap(),
             "malformed: cannot list pods in shop: the compressed response is corrupt or truncated: \

@@ -40,7 +40,10 @@ async fn connecting_is_bounded_whatever_the_timeout_of_the_client_is() {
     for (source, seconds) in [
         (ListWatch::<Pod>::new(client.clone(), Scope::all()), 5),
         (
-            ListWatch::<Pod>::new(client, Scope::all()).connect_timeout(Duration::from_secs(9)),
+            ListWatch::<Pod>::new(client, Scope::all()).options(SourceOptions {
+                connect_timeout: Duration::from_secs(9),
+                ..Default::default()
+            }),
             9,
         ),
     ] {

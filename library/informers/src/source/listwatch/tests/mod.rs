@@ -23,7 +23,7 @@ use serde_json::json;
 
 use super::*;
 use crate::ObjectKey;
-use crate::source::Fetched;
+use crate::source::{Encoding, Fetched};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type TestBody = UnsyncBoxBody<Bytes, BoxError>;
@@ -84,6 +84,13 @@ fn status(code: u16, headers: &[(&str, &str)], text: &str) -> Response<TestBody>
 /// An event of a watch.
 fn added(name: &str) -> String {
     json!({"type": "ADDED", "object": {"metadata": {"name": name}}}).to_string()
+}
+
+fn encoded_as(encoding: Encoding) -> SourceOptions {
+    SourceOptions {
+        encoding,
+        ..Default::default()
+    }
 }
 
 fn pods_of(client: &kube::Client) -> ListWatch<Pod> {
@@ -288,7 +295,13 @@ async fn an_object_of_20_mb_is_read_and_one_over_the_limit_is_not() {
     };
 
     let read = objects(list(&pods_of(&client)).await);
-    let refused = objects(list(&pods_of(&client).max_object_size(16 << 20)).await);
+    let refused = objects(
+        list(&pods_of(&client).options(SourceOptions {
+            max_object_size: 16 << 20,
+            ..Default::default()
+        }))
+        .await,
+    );
 
     assert_eq!(read, ["large", "small", "end "]);
     assert_eq!(
@@ -335,7 +348,13 @@ async fn dropping_the_stream_ends_the_exchange() {
 #[tokio::test]
 async fn a_hook_sees_every_request_and_cannot_break_ours() {
     let (client, seen) = client(|| ok(TWO_PODS));
-    let source = pods_of(&client).options(|query| {
+    let hooked = |hook: fn(&mut Query)| {
+        pods_of(&client).options(SourceOptions {
+            request_hook: Some(Arc::new(hook)),
+            ..Default::default()
+        })
+    };
+    let source = hooked(|query| {
         let value = if query.is_watch() { "w" } else { "l" };
         query.set("shardSelector", value);
     });
@@ -348,13 +367,13 @@ async fn a_hook_sees_every_request_and_cannot_break_ours() {
         "{uris:?}"
     );
 
-    let thief = pods_of(&client).options(|query| query.set("resourceVersion", "0"));
+    let thief = hooked(|query| query.set("resourceVersion", "0"));
     assert_eq!(
         list(&thief).await,
-        ["request: the options hook must not set \"resourceVersion\": it belongs to the informer"]
+        ["request: the request hook must not set \"resourceVersion\": it belongs to the informer"]
     );
-    let panicking = pods_of(&client).options(|_| panic!("on purpose"));
-    assert_eq!(list(&panicking).await, ["request: the options hook panicked"]);
+    let panicking = hooked(|_| panic!("on purpose"));
+    assert_eq!(list(&panicking).await, ["request: the request hook panicked"]);
     assert_eq!(seen.uris().len(), 2, "neither was sent");
 }
 
@@ -434,20 +453,26 @@ async fn protobuf_is_requested_for_kinds_with_a_schema() {
     assert_eq!(accept(&pods_of(&client), &seen).await, PROTOBUF);
     let deployments = ListWatch::<Deployment>::new(client.clone(), Scope::all());
     assert_eq!(accept(&deployments, &seen).await, PROTOBUF);
-    let json = pods_of(&client).encoding(Encoding::Json);
+    let json = pods_of(&client).options(encoded_as(Encoding::Json));
+    let without_fields = |encoding| {
+        pods_of(&client).options(SourceOptions {
+            drop_managed_fields: Some(true),
+            ..encoded_as(encoding)
+        })
+    };
     assert_eq!(accept(&json, &seen).await, JSON);
     assert_eq!(
-        accept(&json.drop_managed_fields(true), &seen).await,
+        accept(&without_fields(Encoding::Json), &seen).await,
         "application/json;drop=metadata.managedFields,application/json"
     );
     assert_eq!(
-        accept(&pods_of(&client).drop_managed_fields(true), &seen).await,
+        accept(&without_fields(Encoding::Auto), &seen).await,
         "application/vnd.kubernetes.protobuf;drop=metadata.managedFields,\
          application/json;drop=metadata.managedFields,application/json"
     );
     // Protobuf would lose fields that are newer than the schema.
     assert_eq!(accept(&dynamic("", "Pod"), &seen).await, JSON);
-    let chosen = dynamic("", "Pod").encoding(Encoding::Protobuf);
+    let chosen = dynamic("", "Pod").options(encoded_as(Encoding::Protobuf));
     assert_eq!(accept(&chosen, &seen).await, PROTOBUF);
     assert_eq!(accept(&dynamic("example.com", "Shop"), &seen).await, JSON);
 }
@@ -459,18 +484,18 @@ async fn protobuf_of_a_kind_without_a_schema_is_an_error() {
     let shops = || ListWatch::dynamic(client.clone(), &api, Scope::all());
     let message = "example.com/v1/Shop has no protobuf schema: request JSON or `Encoding::Auto`";
 
-    let chosen = shops().encoding(Encoding::Protobuf);
+    let chosen = shops().options(encoded_as(Encoding::Protobuf));
     assert_eq!(chosen.check().unwrap_err().to_string(), message);
     assert_eq!(list(&chosen).await, [format!("request: {message}")]);
     let builder = crate::Informer::from_list_watch(shops());
-    let error = builder.encoding(Encoding::Protobuf).unwrap_err();
+    let error = builder.source(encoded_as(Encoding::Protobuf)).unwrap_err();
     assert_eq!(error.to_string(), message);
     assert_eq!(seen.uris(), [""; 0]);
     // Their metadata has one.
     let resource = ResourceType::from(&api).metadata_only();
     let metadata =
         ListWatch::<PartialObjectMeta<DynamicObject>>::projected(client.clone(), resource, Scope::all());
-    assert!(metadata.encoding(Encoding::Protobuf).check().is_ok());
+    assert!(metadata.options(encoded_as(Encoding::Protobuf)).check().is_ok());
 }
 
 #[tokio::test]
@@ -491,7 +516,7 @@ async fn the_content_type_decides_how_a_response_is_read() {
         (lines[0].as_str(), lines[2].as_str()),
         ("progress 0", "added shop/a")
     );
-    let json_was_requested = pods_of(&client).encoding(Encoding::Json);
+    let json_was_requested = pods_of(&client).options(encoded_as(Encoding::Json));
     assert_eq!(watch(&json_was_requested).await, lines);
 }
 
