@@ -12,7 +12,7 @@ use super::Declarations;
 use super::estimate::{Known, estimate};
 use super::functions::{self, pattern};
 use super::node::{Call, Comprehension, Element, How, MapEntry, Node, Select};
-use super::parse::{Issue, Parsed};
+use super::parse::{Issue, Limits, Parsed, Undeclared};
 use super::signatures::{Overload, overloads};
 use super::types::{Substitutions, Type, most_general};
 use super::value::Value;
@@ -69,6 +69,7 @@ pub(super) fn check(source: &str, parsed: &Parsed, declared: &Declarations) -> R
         scopes: Vec::new(),
         bound: Substitutions::default(),
         parameters: 0,
+        macros: 0,
         formats: 0,
         used: BTreeSet::new(),
         types: HashMap::new(),
@@ -112,6 +113,8 @@ struct Checker<'a> {
     bound: Substitutions,
     /// The number of type parameters so far.
     parameters: u32,
+    /// The number of macros so far.
+    macros: usize,
     /// The number of calls of `format` around, whose lists may mix types.
     formats: usize,
     used: BTreeSet<String>,
@@ -140,8 +143,10 @@ impl Checker<'_> {
         self.issues.push(issue);
     }
 
-    fn undeclared(&mut self, id: u64, name: &str) -> Typed {
-        self.report(id, format!("undeclared reference to '{name}' (in container '')"));
+    fn undeclared(&mut self, id: u64, name: &str, kind: fn(String) -> Undeclared) -> Typed {
+        let mut issue = self.issue(id, format!("undeclared reference to '{name}' (in container '')"));
+        issue.undeclared = Some(kind(name.to_owned()));
+        self.issues.push(issue);
         broken()
     }
 
@@ -176,8 +181,8 @@ impl Checker<'_> {
             Expr::Call(call) => self.check_call(id, call),
             Expr::List(list) => self.check_list(list),
             Expr::Map(map) => self.check_map(&map.entries),
-            Expr::Struct(literal) => self.undeclared(id, &literal.type_name),
-            Expr::Comprehension(comprehension) => self.check_comprehension(comprehension),
+            Expr::Struct(literal) => self.undeclared(id, &literal.type_name, Undeclared::Variable),
+            Expr::Comprehension(comprehension) => self.check_comprehension(id, comprehension),
         }
     }
 
@@ -190,12 +195,14 @@ impl Checker<'_> {
     fn check_name(&mut self, id: u64, name: &str) -> Typed {
         let plain = name.trim_start_matches('.');
         if let Some(kind) = self.variable(plain) {
-            self.used.insert(plain.to_owned());
+            if !self.scopes.iter().any(|(local, _)| local == plain) {
+                self.used.insert(plain.to_owned());
+            }
             return (kind, Node::Variable(plain.to_owned()));
         }
         match type_literal(plain) {
             Some(literal) => literal,
-            None => self.undeclared(id, name),
+            None => self.undeclared(id, name, Undeclared::Variable),
         }
     }
 
@@ -278,7 +285,7 @@ impl Checker<'_> {
                 None if matches!(name, operators::LOGICAL_AND | operators::LOGICAL_OR) => {
                     self.check_logic(call, &kinds, arguments)
                 }
-                None => self.undeclared(id, name),
+                None => self.undeclared(id, name, Undeclared::Function),
             };
         };
         // `optional.of(x)` is a function of that name, unless there is a variable `optional`.
@@ -290,7 +297,7 @@ impl Checker<'_> {
         }
         let (kind, receiver) = self.check(target);
         let Some(found) = overloads(name) else {
-            return self.undeclared(id, name);
+            return self.undeclared(id, name, Undeclared::Function);
         };
         kinds.insert(0, kind);
         arguments.insert(0, receiver);
@@ -476,7 +483,27 @@ impl Checker<'_> {
         (Type::map(keys, values), Node::Map(nodes))
     }
 
-    fn check_comprehension(&mut self, comprehension: &ComprehensionExpr) -> Typed {
+    /// Reports too many macros.
+    fn count_macro(&mut self, id: u64) {
+        self.macros += 1;
+        let Limits {
+            macros,
+            nested_macros,
+            ..
+        } = self.declared.limits;
+        if self.macros > macros {
+            let message = format!("an expression has at most {macros} macros such as all and map");
+            self.report(id, message);
+        }
+        // Each has two variables: the element and the accumulator.
+        if self.scopes.len() / 2 >= nested_macros {
+            let message = format!("macros such as all and map can be nested {nested_macros} deep");
+            self.report(id, message);
+        }
+    }
+
+    fn check_comprehension(&mut self, id: u64, comprehension: &ComprehensionExpr) -> Typed {
+        self.count_macro(id);
         let (range_type, range) = self.check(&comprehension.iter_range);
         let (start_type, start) = self.check(&comprehension.accu_init);
         let range_type = self.bound.resolve(&range_type, false);

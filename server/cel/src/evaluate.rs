@@ -112,9 +112,7 @@ impl<'a> Evaluator<'a> {
             How::Test => Ok(Value::Bool(found.is_some())),
             How::Optional => Ok(Value::optional(found.cloned())),
             How::Value if is_optional => Ok(Value::optional(found.cloned())),
-            How::Value => found
-                .cloned()
-                .ok_or_else(|| Failure::new(format!("no such key: {}", select.field))),
+            How::Value => found.cloned().ok_or_else(|| Failure::no_such_key(&select.field)),
         }
     }
 
@@ -162,7 +160,14 @@ impl<'a> Evaluator<'a> {
         {
             return Ok(functions::validated(errors(format, text)));
         }
-        functions::call(&call.function, &arguments, call.pattern.as_ref())
+        let result = functions::call(&call.function, &arguments, call.pattern.as_ref());
+        match (call.function.as_str(), call.arguments.as_slice(), &arguments[..]) {
+            // The key can be named: it is in the expression.
+            ("_[_]", [_, Node::Literal(Value::String(key))], [Value::Map(_), _]) => {
+                result.map_err(|_| Failure::no_such_key(key))
+            }
+            _ => result,
+        }
     }
 
     fn list(&self, elements: &[Element], scope: Option<&Scope<'_>>) -> Outcome {

@@ -1,30 +1,60 @@
 //! Parses expressions, within limits.
 
-use std::sync::mpsc;
-
 use cel::Env;
 use cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr};
 
-/// The size of an expression.
-const MOST_BYTES: usize = 16 << 10;
-/// How deep an expression may be nested in parentheses, and how many operators it may have. The parser is recursive in
-/// both, and the interpreter in the depth of the tree.
-const MOST_DEPTH: u16 = 48;
-const MOST_OPERATORS: usize = 1500;
-/// The depth of the tree that is checked and evaluated on the caller's stack. Chains of `&&` and `||` are balanced.
-const DEEPEST: usize = 120;
-/// The stack of the thread that parses. Without optimisation an operator takes up to 60 kB of it. The memory is reserved,
-/// but only used as far as an expression needs it.
-const STACK: usize = 128 << 20;
+/// The depth of the tree that is evaluated on the caller's stack. Chains of `&&` and `||` are balanced; those of other
+/// operators are as deep as they are long.
+const DEEPEST: usize = 260;
+
+/// How large expressions may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The length of the text.
+    pub bytes: usize,
+    /// How deep parentheses may be nested. The parser is recursive in them, and in operators.
+    pub depth: u16,
+    /// How many operators and dots there may be.
+    pub operators: usize,
+    /// How many macros there may be, such as `all` and `map`.
+    pub macros: usize,
+    /// How deep macros may be nested.
+    pub nested_macros: usize,
+}
+
+/// The limits of the embedded API server. The cost of macros is limited when they are evaluated.
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            bytes: 16 << 10,
+            depth: 48,
+            operators: 1500,
+            macros: usize::MAX,
+            nested_macros: usize::MAX,
+        }
+    }
+}
 
 /// An error at a position of the expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Issue {
+pub struct Issue {
     /// The line, from 1.
-    line: usize,
+    pub line: usize,
     /// The column, from 0.
-    column: usize,
-    message: String,
+    pub column: usize,
+    /// As an API server words it.
+    pub message: String,
+    /// The name, if the error is that it is not known.
+    pub undeclared: Option<Undeclared>,
+}
+
+/// A name that is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Undeclared {
+    /// Of a variable.
+    Variable(String),
+    /// Of a function.
+    Function(String),
 }
 
 impl Issue {
@@ -35,6 +65,7 @@ impl Issue {
             line: before.iter().filter(|letter| **letter == '\n').count() + 1,
             column: before.iter().rev().take_while(|letter| **letter != '\n').count(),
             message,
+            undeclared: None,
         }
     }
 }
@@ -48,6 +79,7 @@ pub(super) fn report(source: &str, issues: &[Issue]) -> String {
             line,
             column,
             message,
+            ..
         } = issue;
         let mut text = format!("ERROR: <input>:{line}:{}: {message}", column + 1);
         if let Some(snippet) = source.split('\n').nth(line.saturating_sub(1)) {
@@ -82,44 +114,21 @@ impl Parsed {
     }
 }
 
-/// Parses several expressions. The parser needs a large stack, so they are parsed on a thread of their own.
-pub(super) fn parse_all(sources: &[String]) -> Vec<Result<Parsed, Vec<Issue>>> {
-    let failed = |source: &String, message: &str| Err(vec![Issue::at(source, 0, message.to_owned())]);
-    let (send, receive) = mpsc::channel();
-    let texts = sources.to_vec();
-    let started = kube_informers_core::tasks::spawn_thread_with_stack("cel-parser", STACK, move || {
-        let env = Env::stdlib();
-        for text in &texts {
-            if send.send(parse(&env, text)).is_err() {
-                return;
-            }
-        }
-    });
-    if let Err(error) = started {
-        let message = format!("cannot start a thread that parses the expression: {error}");
-        return sources.iter().map(|source| failed(source, &message)).collect();
-    }
-    let next = |source| {
-        let result = receive.recv();
-        result.unwrap_or_else(|_| failed(source, "the parser of expressions failed"))
-    };
-    sources.iter().map(next).collect()
-}
-
-fn parse(env: &Env, source: &str) -> Result<Parsed, Vec<Issue>> {
-    if let Err(message) = check_complexity(source) {
+/// Parses an expression. Needs a large stack.
+pub(super) fn parse(env: &Env, source: &str, limits: &Limits) -> Result<Parsed, Vec<Issue>> {
+    if let Err(message) = limits.check(source) {
         return Err(vec![Issue::at(source, 0, message)]);
     }
-    let parser = env.parser().max_recursion_depth(MOST_DEPTH);
+    let parser = env.parser().max_recursion_depth(limits.depth);
     let (tree, positions) = parser.parse_with_source_info(source).map_err(|errors| {
         let issue = |error: cel::ParseError| Issue {
             line: usize::try_from(error.pos.0).unwrap_or(1).max(1),
             column: usize::try_from(error.pos.1 - 1).unwrap_or(0),
             message: error.msg,
+            undeclared: None,
         };
         errors.errors.into_iter().map(issue).collect::<Vec<_>>()
     })?;
-    // Must be decided here: elsewhere the stack may be too small to drop the tree.
     if depth(&tree) > DEEPEST {
         return Err(vec![Issue::at(
             source,
@@ -156,37 +165,40 @@ fn depth(tree: &IdedExpr) -> usize {
     deepest.unwrap_or(0) + 1
 }
 
-/// Rejects what could exhaust the stack, before it is parsed. Operators within texts count as well: the limits are far
-/// from what expressions need.
-fn check_complexity(source: &str) -> Result<(), String> {
-    if source.len() > MOST_BYTES {
-        let bytes = source.len();
-        return Err(format!(
-            "an expression has at most {MOST_BYTES} bytes, not {bytes}"
-        ));
+impl Limits {
+    /// Rejects what could exhaust the stack of the parser. Operators within texts count as well: the limits are far from
+    /// what expressions need.
+    ///
+    /// # Errors
+    ///
+    /// Says which limit is exceeded.
+    pub fn check(&self, source: &str) -> Result<(), String> {
+        let (most, bytes) = (self.bytes, source.len());
+        if bytes > most {
+            return Err(format!("an expression has at most {most} bytes, not {bytes}"));
+        }
+        let is_operator = |letter: &char| ".+-*/%!?<>=&|".contains(*letter);
+        let (most, operators) = (self.operators, source.chars().filter(is_operator).count());
+        if operators > most {
+            return Err(format!(
+                "an expression has at most {most} operators and dots, not {operators}"
+            ));
+        }
+        let (mut depth, mut deepest) = (0_i64, 0);
+        for letter in source.chars() {
+            depth += match letter {
+                '(' | '[' | '{' => 1,
+                ')' | ']' | '}' => -1,
+                _ => 0,
+            };
+            deepest = deepest.max(depth);
+        }
+        let most = self.depth;
+        if deepest > i64::from(most) {
+            return Err(format!(
+                "an expression is nested at most {most} deep, not {deepest}"
+            ));
+        }
+        Ok(())
     }
-    let operators = source
-        .chars()
-        .filter(|letter| ".+-*/%!?<>=&|".contains(*letter))
-        .count();
-    if operators > MOST_OPERATORS {
-        return Err(format!(
-            "an expression has at most {MOST_OPERATORS} operators and dots, not {operators}"
-        ));
-    }
-    let (mut depth, mut deepest) = (0_i64, 0);
-    for letter in source.chars() {
-        depth += match letter {
-            '(' | '[' | '{' => 1,
-            ')' | ']' | '}' => -1,
-            _ => 0,
-        };
-        deepest = deepest.max(depth);
-    }
-    if deepest > i64::from(MOST_DEPTH) {
-        return Err(format!(
-            "an expression is nested at most {MOST_DEPTH} deep, not {deepest}"
-        ));
-    }
-    Ok(())
 }

@@ -126,7 +126,10 @@ fn errors_of_the_evaluation_are_those_of_an_api_server() {
         ),
         ("optional.none().value() == 1", "optional.none() dereference"),
     ] {
-        assert_eq!(evaluate(source), Err(Failure::new(message)), "{source}");
+        let Err(Failure::Error { message: found, .. }) = evaluate(source) else {
+            panic!("{source}")
+        };
+        assert_eq!(&*found, message, "{source}");
     }
 }
 
@@ -200,6 +203,7 @@ fn output_and_variables_are_known() {
     );
     assert!(compile("self.count > 1").unwrap().uses("self"));
     assert!(!compile("[1].all(x, x == 1)").unwrap().uses("self"));
+    assert!(!compile("[1].all(self, self == 1)").unwrap().uses("self"));
 }
 
 /// No expression can occupy the server: length, nesting, loops and the size of values are limited.
@@ -246,11 +250,96 @@ fn expensive_expressions_end_at_the_limit() {
             .unwrap_err()
             .contains("nested too deep")
     );
-    // What is within the limits does not exhaust the stack of a thread.
     assert!(compile(&deep(40)).is_ok());
-    assert_eq!(
-        evaluate(&format!("1{} > 1", "+1".repeat(100))),
-        Ok(Value::Bool(true))
-    );
     assert!(compile(&vec!["self.count == 3"; 300].join(" && ")).is_ok());
+}
+
+/// Half of what a thread has by default.
+#[test]
+fn what_is_within_the_limits_does_not_exhaust_the_stack_of_a_thread() {
+    let nested = (0..40).fold("true".to_owned(), |inner, _| format!("[1].all(x, {inner})"));
+    let sources = [
+        nested,
+        format!("1{} > 1", "+1".repeat(250)),
+        format!("{}true", "true ? true : ".repeat(40)),
+        format!("{{}}{} == dyn(1) || true", ".a".repeat(250)),
+    ];
+    for source in &sources {
+        let expression = compile(source).unwrap_or_else(|error| panic!("{error}"));
+        let run = move || expression.clone().evaluate(&[], LIMIT).0;
+        let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(run);
+        assert_eq!(thread.unwrap().join().unwrap(), Ok(Value::Bool(true)), "{source}");
+    }
+}
+
+#[test]
+fn limits_can_be_chosen() {
+    let compile = |source: &str| {
+        let limits = Limits {
+            bytes: 200,
+            depth: 5,
+            operators: 20,
+            macros: 3,
+            nested_macros: 2,
+        };
+        let compiled = Expression::compile(source, declared().limited(limits));
+        compiled.map_err(|issues| (issues[0].column, issues[0].message.clone()))
+    };
+    let all = "[1].all(x, true)";
+    assert!(compile(&[all; 3].join(" && ")).is_ok());
+    let (column, message) = compile(&[all; 4].join(" && ")).unwrap_err();
+    assert!(message.contains("at most 3 macros"), "{message}");
+    assert_eq!(column, 3 * (all.len() + 4) + 7);
+    assert!(compile("[1].all(x, [1].all(y, true))").is_ok());
+    let (_, message) = compile("[1].all(x, [1].all(y, [1].all(z, true)))").unwrap_err();
+    assert!(message.contains("nested 2 deep"), "{message}");
+    assert!(compile("((((((true))))))").unwrap_err().1.contains("5 deep"));
+    assert!(compile(&"!".repeat(21)).unwrap_err().1.contains("20 operators"));
+    assert!(compile(&" ".repeat(201)).unwrap_err().1.contains("200 bytes"));
+}
+
+#[test]
+fn redacted_errors_name_only_what_the_expression_names() {
+    for (source, redacted) in [
+        (
+            "self.absent == 'x'",
+            "it has no field \"absent\"; test with has() if a field can be absent",
+        ),
+        (
+            "self.labels['x'] == 'x'",
+            "it has no field \"x\"; test with has() if a field can be absent",
+        ),
+        ("self.labels[self.name] == 'x'", "a key of a map does not exist"),
+        ("self.tags[self.count] == 'x'", "an index is out of bounds"),
+        ("1 / (self.count - 3) == 0", "division by zero"),
+        ("int(self.name) == 1", "int() failed"),
+        (
+            "self.either + 1 == 2",
+            "no matching overload for '_+_' applied to '(string, int)'",
+        ),
+        ("dyn(self.name).size == 1", "a value has the wrong type"),
+    ] {
+        let Err(Failure::Error { redacted: found, .. }) = evaluate(source) else {
+            panic!("{source}")
+        };
+        assert_eq!(&*found, redacted, "{source}");
+    }
+}
+
+#[test]
+fn unknown_names_are_variables_or_functions() {
+    let undeclared = |source| {
+        Expression::compile(source, declared()).unwrap_err()[0]
+            .undeclared
+            .clone()
+    };
+    assert_eq!(
+        undeclared("pod.name == 'x'"),
+        Some(Undeclared::Variable("pod".to_owned()))
+    );
+    for source in ["begins(self)", "self.name.begins('x')"] {
+        let expected = Some(Undeclared::Function("begins".to_owned()));
+        assert_eq!(undeclared(source), expected);
+    }
+    assert_eq!(undeclared("self.color == 'x'"), None);
 }

@@ -160,7 +160,7 @@ impl Value {
     }
 
     /// The name of the value's type.
-    pub(super) fn type_name(&self) -> &'static str {
+    pub fn type_name(&self) -> &'static str {
         match self {
             Value::Null => "null_type",
             Value::Bool(_) => "bool",

@@ -23,7 +23,7 @@ pub fn evaluate(source: &str, bindings: &Map<String, Json>) -> Outcome {
     let expression = compiled.ok_or("not compiled")??;
     match expression.evaluate(&variables, LIMIT).0 {
         Ok(value) => notation(&value),
-        Err(Failure::Error(why)) => Err(why.to_string()),
+        Err(Failure::Error { message, .. }) => Err(message.to_string()),
         Err(Failure::OutOfBudget) => Err("out of budget".to_owned()),
     }
 }

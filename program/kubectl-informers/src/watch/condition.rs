@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::changes::{Change, What};
-use crate::expression::{Evaluator, Expression, Verdict};
+use crate::expression::{Expression, Verdict};
 use crate::objects::item::Item;
 use crate::process::failure::Failure;
 
@@ -19,21 +18,17 @@ const MOST_NAMED: usize = 5;
 
 /// `--where`: which changes are printed.
 pub struct Where {
-    evaluator: Evaluator,
+    expression: Expression,
     errors: Errors,
 }
 
 impl Where {
-    /// Starts the evaluation.
-    ///
-    /// # Errors
-    ///
-    /// There are no more threads.
-    pub fn new(expression: Expression) -> Result<Self, Failure> {
-        Ok(Self {
-            evaluator: Evaluator::start("--where", expression)?,
+    /// Of the objects for which an expression holds.
+    pub fn new(expression: Expression) -> Self {
+        Self {
+            expression,
             errors: Errors::new("--where"),
-        })
+        }
     }
 
     /// Whether a change is printed, and what to report.
@@ -45,7 +40,7 @@ impl Where {
         let Some((old, new)) = states(change) else {
             return Ok((true, None));
         };
-        Ok(match self.evaluator.evaluate(old, new)? {
+        Ok(match self.expression.evaluate("--where", old, new)? {
             Verdict::Holds => (true, None),
             Verdict::Fails => (false, None),
             Verdict::Unknown(reason) => (false, self.errors.add(change, &reason)),
@@ -60,7 +55,7 @@ impl Where {
 
 /// `--until`: whether a condition holds for all selected objects.
 pub struct Until {
-    evaluator: Evaluator,
+    expression: Expression,
     errors: Errors,
     /// Whether it holds for each object, by kind and name.
     objects: HashMap<(String, String), bool>,
@@ -76,12 +71,11 @@ impl Until {
     ///
     /// # Errors
     ///
-    /// There are no more threads, or the evaluation takes too long.
+    /// The evaluation takes too long.
     pub fn new(expression: Expression, kinds: impl Iterator<Item = String>) -> Result<Self, Failure> {
-        let evaluator = Evaluator::start("--until", expression)?;
         Ok(Self {
-            holds_for_none: evaluator.evaluate(None, None)? == Verdict::Holds,
-            evaluator,
+            holds_for_none: expression.evaluate("--until", None, None)? == Verdict::Holds,
+            expression,
             errors: Errors::new("--until"),
             objects: HashMap::new(),
             failing: 0,
@@ -105,7 +99,7 @@ impl Until {
             self.failing -= usize::from(self.objects.remove(&key) == Some(false));
             return Ok(None);
         }
-        let (holds, report) = match self.evaluator.evaluate(old, new)? {
+        let (holds, report) = match self.expression.evaluate("--until", old, new)? {
             Verdict::Holds => (true, None),
             Verdict::Fails => (false, None),
             Verdict::Unknown(reason) => (false, self.errors.add(change, &reason)),
@@ -178,12 +172,11 @@ pub fn timed_out(after: Duration) -> String {
 }
 
 /// The states before and after a change of an object.
-#[allow(clippy::type_complexity)] // Two optional objects.
-fn states(change: &Change) -> Option<(Option<Arc<Item>>, Option<Arc<Item>>)> {
-    let object = change.object.clone();
+fn states(change: &Change) -> Option<(Option<&Item>, Option<&Item>)> {
+    let object = change.object.as_deref();
     match change.event {
         What::Added { .. } => Some((None, object)),
-        What::Updated { .. } => Some((change.old.clone(), object)),
+        What::Updated { .. } => Some((change.old.as_deref(), object)),
         What::Deleted { .. } => Some((object, None)),
         What::Synced { .. } => None,
     }
@@ -289,7 +282,7 @@ mod tests {
 
     #[test]
     fn an_object_is_reported_once_and_the_rest_is_counted() {
-        let mut only = Where::new("new.status.phase == 'Running'".parse().unwrap()).unwrap();
+        let mut only = Where::new("new.status.phase == 'Running'".parse().unwrap());
         let mut reports = Vec::new();
         for number in 0..2 * MOST_REPORTED {
             for change in [

@@ -189,7 +189,7 @@ impl Watch {
                 server: ServerColumns::default(),
             },
             filter: Filter::new(&args.changes, args.output)?,
-            condition: args.condition.clone().map(Where::new).transpose()?,
+            condition: args.condition.clone().map(Where::new),
             until: args
                 .until
                 .clone()

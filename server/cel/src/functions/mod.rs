@@ -43,8 +43,8 @@ pub(super) fn call(function: &str, arguments: &[Value], pattern: Option<&Regex>)
         .or_else(|| named_formats::call(function, arguments));
     match result {
         Some(Ok(value)) => Ok(value),
-        Some(Err(message)) => Err(Failure::new(message)),
-        None => Err(Failure::no_overload()),
+        Some(Err(message)) => Err(Failure::of_call(function, arguments, Some(message))),
+        None => Err(Failure::of_call(function, arguments, None)),
     }
 }
 

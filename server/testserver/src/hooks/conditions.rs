@@ -61,7 +61,7 @@ fn evaluate(expression: &str, variables: &[(&str, cel::Value)], left: &mut u64) 
     match value {
         Ok(cel::Value::Bool(value)) => Ok(value),
         Ok(_) => resulted("it is neither true nor false"),
-        Err(Failure::Error(why)) => resulted(&why),
+        Err(Failure::Error { message, .. }) => resulted(&message),
         Err(Failure::OutOfBudget) => resulted("the cost of all conditions exceeds the budget"),
     }
 }

@@ -250,7 +250,7 @@ impl Run<'_> {
                 );
                 self.stop(schema, place, why).map(|()| None)
             }
-            Err(Failure::Error(error)) if error.starts_with("no such overload") => {
+            Err(Failure::Error { message: error, .. }) if error.starts_with("no such overload") => {
                 let why = format!(
                     "'{error}': call arguments did not match a supported operator, function or macro signature for \
                      rule: {rule}"
@@ -258,7 +258,7 @@ impl Run<'_> {
                 self.refuse(schema, place, why);
                 Ok(None)
             }
-            Err(Failure::Error(error)) => {
+            Err(Failure::Error { message: error, .. }) => {
                 self.refuse(schema, place, format!("{error} evaluating rule: {rule}"));
                 Ok(None)
             }
