@@ -56,11 +56,17 @@
 //!
 //! # Waiting
 //!
-//! Waits without a limit have a plain name: [`synced`](Informer::synced), [`wait_for`](Informer::wait_for),
-//! [`settled`](Informer::settled). The same wait with a deadline ends in `_within`:
-//! [`synced_within`](Informer::synced_within), [`wait_for_within`](Informer::wait_for_within),
-//! [`drain_within`](Informer::drain_within). Its error or report says what it was still waiting for. No other method takes
-//! a timeout, and every wait ends when the informer stops.
+//! Waits come in pairs: `x()` has no limit, and `x_within(timeout)` ends with an error or a report that says what it was
+//! still waiting for.
+//!
+//! - [`synced`](Informer::synced) and [`synced_within`](Informer::synced_within), of an informer, a [`Registration`] and a
+//!   [`ReflectorHandle`](reflector::ReflectorHandle); [`wait_for_sync`] and [`wait_for_sync_within`] for several of them.
+//! - [`settled`](Informer::settled) and [`settled_within`](Informer::settled_within), after a change of the scope.
+//! - [`wait_for`](Informer::wait_for) and [`wait_for_within`](Informer::wait_for_within), and the same for an object, a key and
+//!   a condition.
+//! - [`drain`](Informer::drain) and [`drain_within`](Informer::drain_within).
+//!
+//! No other method takes a timeout, and every wait ends when the informer stops.
 //!
 //! # Testing
 //!

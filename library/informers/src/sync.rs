@@ -81,20 +81,29 @@ impl Synced for ReflectorHandle {
     }
 }
 
+impl Registration {
+    /// Waits until [`has_synced`](Self::has_synced), for at most `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// The handler ended first, or has not received its initial objects in time.
+    pub async fn synced_within(&self, timeout: Duration) -> Result<(), SyncError> {
+        let problem = match tokio::time::timeout(timeout, self.synced()).await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(ended)) => ended.to_string(),
+            Err(_) => format!(
+                "handler {} has not received its initial objects after {timeout:?}; {} events are pending",
+                self.name(),
+                self.pending()
+            ),
+        };
+        Err(SyncError::handler(self.name(), timeout, problem))
+    }
+}
+
 impl Synced for Registration {
     fn obstacles(&self, timeout: Duration) -> BoxFuture<'_, Vec<SyncError>> {
-        Box::pin(async move {
-            let problem = match tokio::time::timeout(timeout, self.synced()).await {
-                Ok(Ok(())) => return Vec::new(),
-                Ok(Err(ended)) => ended.to_string(),
-                Err(_) => format!(
-                    "handler {} has not received its initial objects after {timeout:?}; {} events are pending",
-                    self.name(),
-                    self.pending()
-                ),
-            };
-            vec![SyncError::handler(self.name(), timeout, problem)]
-        })
+        Box::pin(async move { self.synced_within(timeout).await.err().into_iter().collect() })
     }
 }
 

@@ -65,7 +65,7 @@ impl ScopeError {
     }
 }
 
-/// The cache has not reached a resource version, or a condition on it has not become true.
+/// The cache has not reached a resource version or the scope of its informer, or a condition on it has not become true.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {
@@ -97,6 +97,16 @@ pub enum WaitError {
         /// The time waited.
         after: Duration,
     },
+    /// The shard or the namespaces were not in the cache in time.
+    #[error("not everything in the scope of {informer} is cached after {after:?}; the informer is {state}")]
+    Settled {
+        /// Which informer.
+        informer: String,
+        /// Its state.
+        state: ReflectorState,
+        /// The time waited.
+        after: Duration,
+    },
     /// The informer does not watch the namespace of the object.
     #[error("{key} is outside the scope of the informer of {informer}: its cache will never hold it")]
     OutsideScope {
@@ -113,7 +123,10 @@ pub enum WaitError {
 impl WaitError {
     /// Whether the timeout elapsed.
     pub fn is_timeout(&self) -> bool {
-        matches!(self, Self::Version { .. } | Self::Condition { .. })
+        matches!(
+            self,
+            Self::Version { .. } | Self::Condition { .. } | Self::Settled { .. }
+        )
     }
 
     /// Whether the informer stopped.

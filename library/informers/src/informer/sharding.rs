@@ -1,10 +1,15 @@
 //! Moving an informer to another shard. The state of each watch is its [`ShardTracker`](crate::shard::ShardTracker).
 
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
 use super::Informer;
-use super::errors::ScopeError;
+use super::errors::{ScopeError, WaitError};
 use crate::errors::StoppedError;
 use crate::object::Object;
 use crate::shard::Shard;
+use crate::time::after;
 
 /// Shards.
 impl<K: Object> Informer<K> {
@@ -91,5 +96,21 @@ impl<K: Object> Informer<K> {
                 _ = life.changed() => {}
             }
         }
+    }
+
+    /// The same for at most `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// The same, or the timeout elapsed.
+    pub async fn settled_within(&self, timeout: Duration) -> Result<(), WaitError> {
+        let deadline = after(Instant::now(), timeout);
+        let settled = timeout_at(deadline, self.settled()).await;
+        let settled = settled.map_err(|_| WaitError::Settled {
+            informer: self.shared.name.clone(),
+            state: self.state(),
+            after: timeout,
+        })?;
+        Ok(settled?)
     }
 }

@@ -68,8 +68,13 @@ impl<K: Object> Informer<K> {
         self.shared.shutdown().await
     }
 
-    /// Graceful shutdown: closes the watches, delivers the events received so far, and stops. Returns after at most
-    /// `timeout`. The last 100 ms of it, or half of a shorter timeout, are used to [stop](Self::shutdown) whatever is
+    /// Graceful shutdown: closes the watches, delivers the events received so far, and stops. A handler that does not
+    /// return delays it without limit.
+    pub async fn drain(&self) -> ShutdownReport {
+        self.drain_within(FAR).await
+    }
+
+    /// The same for at most `timeout`. The last 100 ms of it, or half of a shorter timeout, are used to [stop](Self::shutdown) whatever is
     /// still running.
     pub async fn drain_within(&self, timeout: Duration) -> ShutdownReport {
         let timeout = timeout.min(FAR);

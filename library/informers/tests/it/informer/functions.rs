@@ -111,6 +111,7 @@ async fn several_informers_and_a_factory_are_waited_for_together() {
     wait_for_sync_within((&pods, &maps, &factory, &handler), secs(5))
         .await
         .unwrap();
+    handler.synced_within(secs(5)).await.unwrap();
 
     let down = TestServer::new();
     down.fault(RequestMatcher::any().forever(), Fault::status(403));

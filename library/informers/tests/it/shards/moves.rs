@@ -278,6 +278,13 @@ async fn a_stopped_informer_cannot_be_moved() {
     let trouble = server.fault(RequestMatcher::resource("pods").forever(), Fault::hang());
     informer.set_shard(eighths(0..8)).unwrap();
     settle().await;
+    let error = informer.settled_within(secs(5)).await.unwrap_err();
+    assert!(error.is_timeout(), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.starts_with("not everything in the scope of pods") && text.contains("is cached after 5s"),
+        "{text}"
+    );
     let waiting = informer.clone();
     let (settled, _) = tokio::join!(waiting.settled(), informer.shutdown());
     assert!(settled.is_err(), "the move never completed");
