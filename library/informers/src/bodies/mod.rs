@@ -21,6 +21,7 @@
 //! ```
 
 mod cache;
+pub(crate) mod error;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -46,6 +47,7 @@ use crate::source::{ResourceType, SourceError, get};
 use crate::store::{KeyRef, Store};
 use crate::version::ResourceVersion;
 use cache::{Body, BodyCache};
+use error::FetchError;
 
 /// Requests for one object whose answers are all older than the cached metadata.
 const MAX_STALE: usize = 3;
@@ -92,44 +94,6 @@ impl Default for BodyLimits {
             max_age: Duration::from_secs(10 * 60),
         }
     }
-}
-
-/// An object was not fetched.
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum FetchError {
-    /// There is no such object: it is not in the cache, or no longer on the server.
-    #[error("{key} not found")]
-    NotFound {
-        /// The object.
-        key: ObjectKey,
-    },
-    /// The request failed.
-    #[error("cannot fetch {key}")]
-    Request {
-        /// The object.
-        key: ObjectKey,
-        /// The cause.
-        source: Arc<SourceError>,
-    },
-    /// The object cannot be decoded.
-    #[error("{key} cannot be decoded: {problem}")]
-    Undecodable {
-        /// The object.
-        key: ObjectKey,
-        /// The place, and the expected type; no value of the object.
-        problem: String,
-    },
-    /// The server repeatedly sent a state that is older than the cached metadata.
-    #[error("the server sent {key} at version {found}, but the cache has seen version {seen}")]
-    Stale {
-        /// The object.
-        key: ObjectKey,
-        /// The version that the server sent.
-        found: String,
-        /// The version of the cached metadata.
-        seen: String,
-    },
 }
 
 impl<K> Bodies<K>

@@ -145,7 +145,7 @@ impl<K> Codec<K> {
 
     /// Sets the requested encoding.
     #[must_use]
-    pub fn encoding(mut self, encoding: Encoding) -> Self {
+    pub(crate) fn encoding(mut self, encoding: Encoding) -> Self {
         self.encoding = encoding;
         self
     }
@@ -155,17 +155,17 @@ impl<K> Codec<K> {
     /// # Errors
     ///
     /// The encoding is [`Encoding::Protobuf`], and the kind has no schema.
-    pub fn check(&self, expected: &Expected) -> Result<(), EncodingError> {
+    pub(crate) fn check(&self, expected: &Expected) -> Result<(), EncodingError> {
         self.encoding.is_protobuf(expected, self.is_open).map(drop)
     }
 
     /// The `Accept` header of a list request.
-    pub fn accept_list(&self, expected: &Expected, drop_managed_fields: bool) -> String {
+    pub(crate) fn accept_list(&self, expected: &Expected, drop_managed_fields: bool) -> String {
         self.accept(expected, "PartialObjectMetadataList", drop_managed_fields)
     }
 
     /// The `Accept` header of a watch request.
-    pub fn accept_watch(&self, expected: &Expected, drop_managed_fields: bool) -> String {
+    pub(crate) fn accept_watch(&self, expected: &Expected, drop_managed_fields: bool) -> String {
         self.accept(expected, "PartialObjectMetadata", drop_managed_fields)
     }
 
