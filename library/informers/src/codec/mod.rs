@@ -9,7 +9,7 @@
 //!            one object at a time, no decoding      most objects of a relist end here
 //! ```
 //!
-//! The request lists the accepted encodings ([`Codec::accept_list`], [`Codec::accept_watch`]). The server may choose
+//! The request lists the accepted encodings (`Codec::accept_list`, `Codec::accept_watch`). The server may choose
 //! any of them, so the `Content-Type` of the response selects the format that reads it.
 //!
 //! # How to add an encoding

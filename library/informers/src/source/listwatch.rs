@@ -100,7 +100,8 @@ impl<K> ListWatch<K> {
     /// # Errors
     ///
     /// The scope names a namespace and the resource is cluster-scoped, it names several namespaces, a namespace
-    /// is invalid, or the encoding is [`Encoding::Protobuf`] and the resource has no schema.
+    /// is invalid, or the encoding is [`Encoding::Protobuf`](crate::source::Encoding::Protobuf) and the resource has no
+    /// schema.
     pub fn check(&self) -> Result<(), SourceError> {
         path(&self.resource, &self.scope).map_err(SourceError::Request)?;
         let checked = self.check_schema();
