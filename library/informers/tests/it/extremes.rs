@@ -110,20 +110,22 @@ async fn a_reflector_accepts_any_configuration() {
         .chain(FLOATS.into_iter().map(|float| (Duration::MAX, float)));
     for (duration, float) in configs {
         for watch_list in [false, true] {
-            let mut config = ReflectorConfig::default();
-            config.watch_list = watch_list;
-            config.initial_list = InitialList::Consistent;
-            config.jitter = Jitter::Seeded(7);
-            config.min_watch_timeout = duration;
-            config.internal_error_window = duration;
-            config.resync = Some(duration);
             // Without any delay, requests that fail at once would be repeated in a loop.
             let pause = duration.max(Duration::from_millis(100));
-            config.backoff = BackoffConfig {
-                initial: pause,
-                factor: float,
-                max: pause,
-                jitter: float,
+            let mut config = ReflectorConfig {
+                watch_list,
+                initial_list: InitialList::Consistent,
+                jitter: Jitter::Seeded(7),
+                min_watch_timeout: duration,
+                internal_error_window: duration,
+                resync: Some(duration),
+                backoff: BackoffConfig {
+                    initial: pause,
+                    factor: float,
+                    max: pause,
+                    jitter: float,
+                },
+                ..Default::default()
             };
             let deadlines = &mut config.deadlines;
             for deadline in [

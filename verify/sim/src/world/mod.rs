@@ -184,9 +184,11 @@ impl World {
         let early = store.index_or_add("early", |object: &Thing| [object.label.to_string()]);
         let capacity = settings.capacity.max(1) as usize;
         let queue = Arc::new(InOrderQueue::new().capacity(capacity));
-        let mut config = ReflectorConfig::default();
-        config.jitter = Jitter::Seeded(settings.jitter.into());
-        config.page_size = (settings.page > 0).then_some(settings.page);
+        let mut config = ReflectorConfig {
+            jitter: Jitter::Seeded(settings.jitter.into()),
+            page_size: (settings.page > 0).then_some(settings.page),
+            ..Default::default()
+        };
         if settings.any_cached == 1 {
             config.initial_list = InitialList::AnyCached;
         }
