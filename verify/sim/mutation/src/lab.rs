@@ -64,10 +64,7 @@ const TESTS: [(&str, &[&str]); 5] = [
             "recovery::",
         ],
     ),
-    (
-        "store",
-        &["limits::", "lister::", "low_level::", "overlay::", "ttl::"],
-    ),
+    ("store", &["limits::", "lister::", "low_level::"]),
     ("queue", &["fifo::"]),
     ("dispatcher", &["handlers::", "shutdown::"]),
     ("codec", &["bad_input::", "bodies::", "lazy::"]),

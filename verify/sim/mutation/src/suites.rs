@@ -39,7 +39,7 @@ impl Suite {
     fn folder(self) -> &'static str {
         match self {
             Self::Unit | Self::Integration => "library/informers",
-            Self::Simulator => "sim",
+            Self::Simulator => "verify/sim",
         }
     }
 
@@ -55,7 +55,8 @@ impl Suite {
     fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::Integration => &["--skip", "tidy::"],
-            _ => &[],
+            Self::Simulator => &["--skip", "planted::"],
+            Self::Unit => &[],
         }
     }
 }
