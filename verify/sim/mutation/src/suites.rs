@@ -257,10 +257,10 @@ mod tests {
     /// A program like a test program.
     fn script(text: &str, limit: Duration) -> Option<String> {
         let folder = std::env::temp_dir();
-        std::fs::create_dir_all(folder.join("sim")).unwrap();
+        std::fs::create_dir_all(folder.join(Suite::Unit.folder())).unwrap();
         run(
             &folder,
-            Suite::Simulator,
+            Suite::Unit,
             Path::new("sh"),
             &["-c", text],
             Some(7),
