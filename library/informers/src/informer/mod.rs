@@ -62,9 +62,9 @@ pub(crate) use weak::{SyncOutcome, WeakInformer};
 ///   access](crate::lazy::Validate) instead.
 /// - **Low load.** There is one watch, which resumes where it broke. The collection is listed again only for a
 ///   [`RelistReason`](crate::reflector::RelistReason).
-/// - **Never silently stale.** Every wait has a deadline. [`freshness`](Self::freshness) is the age of the last proof
-///   that the cache is current. A replaced server history (for example a restored backup) and a cache that lost an
-///   event are detected and repaired.
+/// - **Never silently stale.** Every wait for the cache has a form with a deadline. [`freshness`](Self::freshness) is the
+///   age of the last proof that the cache is current. A replaced server history (for example a restored backup) and a
+///   cache that lost an event are detected and repaired.
 ///
 /// Use [`wait_for`](Self::wait_for) to read your own writes.
 ///
