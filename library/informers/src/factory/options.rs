@@ -169,9 +169,14 @@ impl FactoryOptions {
     /// Applies the options of the informer.
     pub(super) fn apply<K: Object>(&self, builder: InformerBuilder<K>) -> InformerBuilder<K> {
         let kind = TypeId::of::<K>();
-        let mut config = self.config.clone();
-        config.resync = self.resync_of.get(&kind).copied().unwrap_or(config.resync);
-        let mut builder = builder.config(config);
+        let mut builder = builder.configure(|own| {
+            let mut config = self.config.clone();
+            let resync = self.resync_of.get(&kind).copied().unwrap_or(config.resync);
+            // What the factory leaves open is up to the builder.
+            config.resync = resync.or(own.resync);
+            config.on_stream_end = config.on_stream_end.or_else(|| own.on_stream_end.take());
+            *own = config;
+        });
         let transform = self.transform_of.get(&kind);
         if let Some(transform) = transform.and_then(|transform| transform.downcast_ref::<Transform<K>>()) {
             let transform = transform.clone();

@@ -140,9 +140,13 @@ impl<K: Object> InformerBuilder<K> {
         self
     }
 
-    /// How it lists, watches and backs off, and the default resync period of its handlers.
+    /// How it lists, watches and backs off, and the default resync period of its handlers. Replaces the configuration of a
+    /// factory; [`configure`](Self::configure) changes a part of it. An informer of a factory leaves the factory's recovery group
+    /// only if the configuration names another one.
     pub fn config(mut self, config: ReflectorConfig) -> Self {
+        let group = self.config.recovery.take();
         self.config = config;
+        self.config.recovery = self.config.recovery.or(group);
         self
     }
 

@@ -1,12 +1,14 @@
 //! Options of a factory.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::core::{ApiResource, GroupVersionKind};
-use kube_informers::Scope;
 use kube_informers::handler::HandlerOptions;
+use kube_informers::reflector::StreamEnd;
 use kube_informers::source::{Encoding, Query, SourceOptions};
+use kube_informers::{Informer, Scope};
 use kube_testserver::TestServer;
 use kube_testserver::builders::{Build, config_map, pod};
 
@@ -43,6 +45,34 @@ async fn resyncs_are_those_of_the_factory_of_the_type_or_of_the_handler() {
 
     let resyncs = |log: &Log| log.all().iter().filter(|line| line.contains("resync")).count();
     assert_eq!((resyncs(&pods), resyncs(&maps), resyncs(&own)), (1, 3, 4));
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_factory_leaves_open_is_up_to_the_builder() {
+    let server = TestServer::new();
+    server.create(pod("shop", "cart"));
+    let factory = builder(&server).build();
+    let ends = Arc::new(AtomicU32::new(0));
+    let counted = ends.clone();
+    let hook = move |_: &StreamEnd<'_>| _ = counted.fetch_add(1, Ordering::Relaxed);
+    let pods = factory.informer_named("own", |factory| {
+        factory.configure(Informer::<Pod>::all(factory.client()).configure(|config| {
+            config.resync = Some(secs(20));
+            config.on_stream_end = Some(Arc::new(hook));
+        }))
+    });
+    let log = Log::new();
+    pods.add_event_handler(log.handler()).unwrap();
+    factory.start();
+    factory.wait_for_sync_within(secs(1)).await.unwrap();
+
+    pass(secs(30)).await;
+    server.break_watches();
+    pass(secs(5)).await;
+
+    let resyncs = log.all().iter().filter(|line| line.contains("resync")).count();
+    assert_eq!((resyncs, ends.load(Ordering::Relaxed)), (1, 1));
     factory.shutdown().await;
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, Secret, Service};
 use kube_informers::reflector::{Jitter, RecoveryGroup, ReflectorConfig, ReflectorState};
+use kube_informers::source::{FromWire, KnownResource};
 use kube_informers::{Informer, Object, Scope, SharedInformerFactory};
 use kube_testserver::builders::pod;
 use kube_testserver::{Fault, RequestMatcher, TestServer, Verb};
@@ -47,34 +48,48 @@ fn loads(server: &TestServer) -> Vec<Duration> {
     loads.map(|request| request.at).collect()
 }
 
+fn config() -> ReflectorConfig {
+    ReflectorConfig {
+        jitter: Jitter::Seeded(7),
+        ..Default::default()
+    }
+}
+
 fn factory(server: &TestServer) -> SharedInformerFactory {
     SharedInformerFactory::builder(server.client())
-        .config(ReflectorConfig {
-            jitter: Jitter::Seeded(7),
-            ..Default::default()
-        })
+        .config(config())
         .build()
+}
+
+/// The informer of a type: with the configuration of the factory, or with its own, which names no group.
+fn informer<K: FromWire + KnownResource>(factory: &SharedInformerFactory, own: bool) -> Informer<K> {
+    match own {
+        false => factory.informer(),
+        true => factory.informer_named("own", |factory| factory.default_builder().config(config())),
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_factory_loads_two_collections_at_a_time() {
-    let server = TestServer::new();
-    server.fault(RequestMatcher::any().forever(), Fault::delay(secs(1)));
-    let factory = factory(&server);
-    let informers = (
-        factory.informer::<Pod>(),
-        factory.informer::<Node>(),
-        factory.informer::<Service>(),
-        factory.informer::<ConfigMap>(),
-        factory.informer::<Namespace>(),
-    );
-    factory.start();
-    factory.wait_for_sync().await.unwrap();
+    for own in [false, true] {
+        let server = TestServer::new();
+        server.fault(RequestMatcher::any().forever(), Fault::delay(secs(1)));
+        let factory = factory(&server);
+        let informers = (
+            informer::<Pod>(&factory, own),
+            informer::<Node>(&factory, own),
+            informer::<Service>(&factory, own),
+            informer::<ConfigMap>(&factory, own),
+            informer::<Namespace>(&factory, own),
+        );
+        factory.start();
+        factory.wait_for_sync().await.unwrap();
 
-    let seconds: Vec<u64> = loads(&server).iter().map(Duration::as_secs).collect();
-    assert_eq!(seconds, [0, 0, 1, 1, 2]);
-    drop(informers);
-    factory.shutdown().await;
+        let seconds: Vec<u64> = loads(&server).iter().map(Duration::as_secs).collect();
+        assert_eq!(seconds, [0, 0, 1, 1, 2], "own configuration: {own}");
+        drop(informers);
+        factory.shutdown().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
