@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_core::future::BoxFuture;
 use futures_util::future::join_all;
+use tokio::time::Instant;
 
 use crate::factory::SharedInformerFactory;
 use crate::informer::Informer;
@@ -50,10 +51,11 @@ pub async fn wait_for_sync(all: impl Synced) -> Result<(), SyncError> {
 #[doc(alias = "WaitForNamedCacheSyncWithContext")]
 #[doc(alias = "WaitFor")]
 pub async fn wait_for_sync_within(all: impl Synced, timeout: Duration) -> Result<(), SyncError> {
+    let began = Instant::now();
     let missing = all.obstacles(timeout).await;
     match missing.is_empty() {
         true => Ok(()),
-        false => Err(SyncError::several(missing, timeout)),
+        false => Err(SyncError::several(missing, began.elapsed().min(timeout))),
     }
 }
 
@@ -88,6 +90,7 @@ impl Registration {
     ///
     /// The handler ended first, or has not received its initial objects in time.
     pub async fn synced_within(&self, timeout: Duration) -> Result<(), SyncError> {
+        let began = Instant::now();
         let problem = match tokio::time::timeout(timeout, self.synced()).await {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(ended)) => ended.to_string(),
@@ -97,7 +100,11 @@ impl Registration {
                 self.pending()
             ),
         };
-        Err(SyncError::handler(self.name(), timeout, problem))
+        Err(SyncError::handler(
+            self.name(),
+            began.elapsed().min(timeout),
+            problem,
+        ))
     }
 }
 

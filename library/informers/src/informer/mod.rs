@@ -265,10 +265,12 @@ impl<K: Object> Informer<K> {
     ///
     /// The initial list was not cached in time, or the informer stopped.
     pub async fn synced_within(&self, timeout: Duration) -> Result<(), SyncError> {
-        let deadline = after(Instant::now(), timeout);
-        match timeout_at(deadline, self.synced()).await {
+        let began = Instant::now();
+        match timeout_at(after(began, timeout), self.synced()).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(StoppedError { .. })) | Err(_) => Err(self.shared.not_synced(timeout)),
+            Ok(Err(StoppedError { .. })) | Err(_) => {
+                Err(self.shared.not_synced(began.elapsed().min(timeout)))
+            }
         }
     }
 

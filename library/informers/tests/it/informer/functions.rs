@@ -178,4 +178,20 @@ async fn waits_without_a_limit_end_with_the_change_or_the_stop() {
     };
     let (never, _) = tokio::join!(never, stop);
     assert!(never.unwrap_err().is_stopped());
+
+    let down = TestServer::new();
+    down.refuse_connections(true);
+    let informer = Informer::<Pod>::all(down.client()).start();
+    let handler = informer.add_event_handler(|_: Event<Pod>| {}).unwrap();
+    let stop = async {
+        pass(minutes(5)).await;
+        informer.shutdown().await
+    };
+    let waiting = (&informer, &handler);
+    let (unsynced, _) = tokio::join!(wait_for_sync(waiting), stop);
+    let unsynced = unsynced.unwrap_err();
+    assert_eq!(unsynced.missing().len(), 2);
+    for error in unsynced.missing().iter().chain([&unsynced]) {
+        assert!((minutes(5)..minutes(6)).contains(&error.after()), "{error}");
+    }
 }
