@@ -119,7 +119,11 @@ impl<K: Object> RetryWatch<K> {
             source,
             received: received.clone(),
         };
-        let reflector = Reflector::new(source, received.clone()).config(config);
+        let reflector = Reflector::new(source, received.clone()).config(ReflectorConfig {
+            // Without a cache there is nothing to deliver again.
+            resync: None,
+            ..config
+        });
         Ok(Self {
             running: Some(reflector.run(CancellationToken::new()).boxed()),
             received,

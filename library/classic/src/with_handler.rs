@@ -1,5 +1,6 @@
 //! The controller with a store and one handler.
 
+use std::cmp::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use kube_informers::error::IndexError;
 use kube_informers::handler::{Delivery, EventHandler};
 use kube_informers::source::ListerWatcher;
 use kube_informers::store::StoreWriter;
-use kube_informers::{Cause, Event, Object, ObjectKey, Store};
+use kube_informers::{Cause, Event, Object, ObjectKey, ResourceVersion, Store};
 use tracing::{error, warn};
 
 use crate::controller::Controller;
@@ -95,9 +96,10 @@ fn apply<K: Object>(
     initial: bool,
 ) -> Result<Vec<Event<K>>, IndexError> {
     Ok(match delta {
+        Delta::Added(new) | Delta::Updated(new) if is_repeated(&writer.store(), &**new) => Vec::new(),
         Delta::Added(new) | Delta::Updated(new) | Delta::Replaced(new) | Delta::Sync(new) => {
             let old = writer.insert(new.clone())?;
-            put(old, new, matches!(delta, Delta::Replaced(_)), initial)
+            put(old, new, matches!(delta, Delta::Sync(_)), initial)
         }
         Delta::Deleted(object) => {
             let old = writer.remove(&ObjectKey::of(&**object));
@@ -120,8 +122,20 @@ fn apply<K: Object>(
     })
 }
 
+/// Whether a watch event is about a state that the store holds, or an older one: a watch that is opened again may repeat
+/// events.
+fn is_repeated<K: Object>(store: &Store<K>, new: &K) -> bool {
+    let Some(held) = store.get(&ObjectKey::of(new)) else {
+        return false;
+    };
+    let is_known =
+        |held: &str, new: &str| held == new || ResourceVersion::compare(new, held) == Some(Ordering::Less);
+    let versions = held.object_version().zip(new.object_version());
+    held.object_uid() == new.object_uid() && versions.is_some_and(|(held, new)| is_known(held, new))
+}
+
 /// The events of an object that was stored in place of `old`.
-fn put<K: Object>(old: Option<Arc<K>>, new: &Arc<K>, listed: bool, initial: bool) -> Vec<Event<K>> {
+fn put<K: Object>(old: Option<Arc<K>>, new: &Arc<K>, resync: bool, initial: bool) -> Vec<Event<K>> {
     let object = new.clone();
     let Some(old) = old else {
         return vec![Event::Added { object, initial }];
@@ -131,10 +145,9 @@ fn put<K: Object>(old: Option<Arc<K>>, new: &Arc<K>, listed: bool, initial: bool
         events.push(Event::Added { object, initial });
         return events;
     }
-    if listed && old.object_version().is_some() && old.object_version() == new.object_version() {
+    if !resync && old.object_version().is_some() && old.object_version() == new.object_version() {
         return Vec::new();
     }
-    let resync = Arc::ptr_eq(&old, new);
     vec![Event::Updated {
         old,
         new: object,

@@ -12,7 +12,7 @@ use kube_informers_classic::{Controller, DeltaFifo};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{
-    Log, Recorded, api, list_first, pass, pod_at, seconds, settle, text_of, wait_for, within,
+    Log, Recorded, api, broken, list_first, pass, pod_at, seconds, settle, text_of, wait_for, within,
 };
 
 /// `name@version` of everything in a store, sorted.
@@ -81,6 +81,39 @@ async fn handler_receives_each_change_after_the_store_has_it() {
     )
     .await;
     assert!(queue.is_closed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn repeated_events_of_a_watch_change_nothing() {
+    let source = Recorded::new();
+    source.on_list(ListAnswer::page([pod_at("a", "1")], "1"));
+    source.on_watch(WatchAnswer::new().modified(pod_at("a", "4")).broken(broken()));
+    source.on_watch(
+        WatchAnswer::new()
+            .after(seconds(1))
+            .modified(pod_at("a", "3"))
+            .after(seconds(1))
+            .modified(pod_at("a", "4"))
+            .after(seconds(1))
+            .modified(pod_at("a", "5"))
+            .hang(),
+    );
+    let events = Log::new();
+    let (pods, controller) = Controller::with_handler(source, events.handler());
+
+    while_running(
+        controller.reflector(|reflector| reflector.config(list_first())),
+        async || {
+            wait_for("the first event", || contents(&pods) == ["a@4"]).await;
+            pass(seconds(2)).await;
+            settle().await;
+            assert_eq!(contents(&pods), ["a@4"]);
+            wait_for("the last event", || contents(&pods) == ["a@5"]).await;
+            settle().await;
+            assert_eq!(events.take(), ["added a (initial)", "updated a", "updated a"]);
+        },
+    )
+    .await;
 }
 
 #[tokio::test(start_paused = true)]

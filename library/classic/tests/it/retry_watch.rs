@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube_informers::Object;
+use kube_informers::reflector::ReflectorConfig;
 use kube_informers::source::{ApiError, SourceError, WatchAnswer};
 use kube_informers_classic::RetryWatch;
 
@@ -94,6 +95,20 @@ async fn a_productive_watch_resumes_at_once_and_others_are_paced() {
         times.iter().filter(|time| range.contains(*time)).count()
     });
     assert!(per_minute.max().unwrap() <= 30, "{times:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resync_period_is_not_for_a_watch_without_a_cache() {
+    let source = Recorded::new();
+    source.on_watch(WatchAnswer::new().added(pod_at("a", "2")).hang());
+    let config = ReflectorConfig {
+        resync: Some(seconds(10)),
+        ..list_first()
+    };
+    let mut changes = RetryWatch::with_config(source.clone(), "1", config).unwrap();
+
+    assert_eq!(next(&mut changes).await, "Added a@2");
+    not_within(seconds(60), changes.next()).await;
 }
 
 #[tokio::test(start_paused = true)]
