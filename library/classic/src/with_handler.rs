@@ -101,6 +101,7 @@ fn apply<K: Object>(
             let old = writer.insert(new.clone())?;
             put(old, new, matches!(delta, Delta::Sync(_)), initial)
         }
+        Delta::Deleted(object) if is_outdated(&writer.store(), &**object) => Vec::new(),
         Delta::Deleted(object) => {
             let old = writer.remove(&ObjectKey::of(&**object));
             deleted(old.map(|_| object.clone()), Cause::Observed)
@@ -125,13 +126,22 @@ fn apply<K: Object>(
 /// Whether a watch event is about a state that the store holds, or an older one: a watch that is opened again may repeat
 /// events.
 fn is_repeated<K: Object>(store: &Store<K>, new: &K) -> bool {
-    let Some(held) = store.get(&ObjectKey::of(new)) else {
-        return false;
-    };
-    let is_known =
-        |held: &str, new: &str| held == new || ResourceVersion::compare(new, held) == Some(Ordering::Less);
-    let versions = held.object_version().zip(new.object_version());
-    held.object_uid() == new.object_uid() && versions.is_some_and(|(held, new)| is_known(held, new))
+    store.get(&ObjectKey::of(new)).is_some_and(|held| {
+        let is_same = held.object_uid() == new.object_uid() && held.object_version() == new.object_version();
+        is_same && held.object_version().is_some() || is_older(new, &held)
+    })
+}
+
+/// Whether a deletion is older than what the store holds: the object has been created again since.
+fn is_outdated<K: Object>(store: &Store<K>, gone: &K) -> bool {
+    store
+        .get(&ObjectKey::of(gone))
+        .is_some_and(|held| is_older(gone, &held))
+}
+
+fn is_older<K: Object>(object: &K, held: &K) -> bool {
+    let versions = object.object_version().zip(held.object_version());
+    versions.is_some_and(|(object, held)| ResourceVersion::compare(object, held) == Some(Ordering::Less))
 }
 
 /// The events of an object that was stored in place of `old`.

@@ -94,6 +94,7 @@ async fn repeated_events_of_a_watch_change_nothing() {
             .modified(pod_at("a", "3"))
             .after(seconds(1))
             .modified(pod_at("a", "4"))
+            .deleted(pod_at("a", "2"))
             .after(seconds(1))
             .modified(pod_at("a", "5"))
             .hang(),
